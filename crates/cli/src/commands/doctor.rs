@@ -1,0 +1,63 @@
+//! `saggar doctor`: what this host can enforce, and how to get the rest.
+
+use std::path::Path;
+
+use clap::Args;
+use engine::{Engine, Report, Settings};
+
+use crate::failure::Failure;
+
+/// Show what this host can enforce, and how to get the rest
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  saggar doctor --json\n\nExit code: 0 if a default run would be carried out, 1 if it would be refused.")]
+pub(crate) struct Doctor {
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Doctor {
+    pub(crate) async fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+        let engine = Engine::open(Settings::load(config)?)?;
+        let report = engine.examine().await;
+        if self.json {
+            println!("{}", serde_json::to_string(&report).unwrap_or_default());
+        } else {
+            print(&report);
+        }
+        Ok(u8::from(!report.ok))
+    }
+}
+
+fn print(report: &Report) {
+    println!("saggar on Linux {}, backend {}\n", report.kernel, report.backend.name());
+    println!("layers");
+    for layer in &report.layers {
+        let state = match (layer.on, layer.required) {
+            (true, _) => "on",
+            (false, true) => "OFF",
+            (false, false) => "off",
+        };
+        println!("  {state:3}  {}", layer.layer);
+        if let Some(why) = &layer.why {
+            println!("         why: {why}");
+        }
+        if let Some(remedy) = &layer.remedy {
+            println!("         remedy: {remedy}");
+        }
+    }
+    println!("\nlanguages");
+    for language in &report.languages {
+        let what = match (&language.version, &language.why) {
+            (Some(version), _) => version,
+            (None, Some(why)) => why,
+            (None, None) => "not asked",
+        };
+        println!("  {:11} {}", language.language, what);
+        if let Some(program) = &language.program {
+            println!("              {program}");
+        }
+    }
+    let verdict = if report.ok { "a default run is carried out" } else { "a default run is refused" };
+    println!("\n{verdict}");
+}

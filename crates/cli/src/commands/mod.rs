@@ -1,0 +1,5 @@
+//! One file per subcommand.
+
+pub(crate) mod doctor;
+pub(crate) mod exec;
+pub(crate) mod run;

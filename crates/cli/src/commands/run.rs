@@ -1,0 +1,166 @@
+//! `saggar run`: a program in a fresh sandbox.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use engine::{Delivery, Engine, Settings};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome, RelPath, Source};
+
+use crate::failure::Failure;
+use crate::options::{Options, wrong};
+use crate::terminal::Live;
+
+/// Run a program in a fresh sandbox
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  saggar run -c 'print(\"hello\")'\n  saggar run script.py --timeout 5s --memory 256M -- first second\n  echo 'echo hi' | saggar run -l bash -\n\nExit code: the program's own; 124 time limit, 137 another limit, 128+N signal N, 130 cancelled, 125 saggar failed, 2 wrong usage.")]
+pub(crate) struct Run {
+    /// The program, or - to read it from standard input
+    #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code")]
+    file: Option<PathBuf>,
+    /// The program's text
+    #[arg(short, value_name = "CODE")]
+    code: Option<String>,
+    /// Language [default: by the file's ending, else python]
+    #[arg(short, long)]
+    language: Option<String>,
+    /// The program's own arguments
+    #[arg(last = true, value_name = "ARGS")]
+    args: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+impl Run {
+    pub(crate) async fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+        let mut request = self.options.request()?;
+        let from_stdin = self.file.as_deref() == Some(Path::new("-"));
+        let code = match (&self.file, self.code) {
+            (_, Some(code)) => code.into_bytes(),
+            (Some(path), None) => read_code(path)?,
+            (None, None) => return Err(wrong("give a FILE or -c CODE".to_owned())),
+        };
+        let name = self.file.as_deref().filter(|_| !from_stdin).and_then(Path::file_name).and_then(OsStr::to_str);
+        request.language = self.language.or_else(|| name.and_then(engine::for_file_name).map(str::to_owned));
+        request.file_name = name.and_then(|name| RelPath::new(name).ok());
+        request.code = Some(Source(code));
+        request.args = self.args;
+        carry_out(request, &self.options, from_stdin, config).await
+    }
+}
+
+fn read_code(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut code = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_end(&mut code)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut code))
+    };
+    read.map(|_| code).map_err(|e| Failure::input(path, e))
+}
+
+/// Carries out a request and prints what became of it; `exec` does the same.
+pub(crate) async fn carry_out(
+    request: ExecRequest,
+    options: &Options,
+    stdin_is_taken: bool,
+    config: Option<&Path>,
+) -> Result<u8, Failure> {
+    let engine = Engine::open(Settings::load(config)?)?;
+    let mut live = (!options.json).then(|| Live::new(options.raw));
+    let delivery = Delivery {
+        stdin: Some(options.stdin(stdin_is_taken)?),
+        live: live.as_mut().map(|live| live as &mut dyn engine::Output),
+        out: options.out.clone(),
+        cancel: Some(cancel_by_signal()?),
+    };
+    let result = engine.execute(&options.caller(), request, delivery).await?;
+    if let Some(live) = &mut live {
+        live.finish();
+        talk(&result, live);
+    } else {
+        println!("{}", serde_json::to_string(&result).unwrap_or_default());
+    }
+    Ok(exit_code(&result.outcome))
+}
+
+/// Turns true at Ctrl-C and its like; a second one ends us at once, and the keeper with us.
+fn cancel_by_signal() -> Result<watch::Receiver<bool>, Failure> {
+    let (cancel, cancelled) = watch::channel(false);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let mut signals = signal(kind).map_err(Failure::runtime)?;
+        let cancel = cancel.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if cancel.send_replace(true) {
+                    std::process::exit(130);
+                }
+            }
+        });
+    }
+    Ok(cancelled)
+}
+
+/// What a person wants to know beyond the program's own output.
+fn talk(result: &ExecResult, live: &mut Live) {
+    use engine::{Output, Stream};
+    if let Some(Compile { ok: false, stdout, stderr, .. }) = &result.compile {
+        let _ = live.write(Stream::Err, stdout.as_bytes());
+        let _ = live.write(Stream::Err, stderr.as_bytes());
+    }
+    match &result.outcome {
+        Outcome::Exited { .. } => {}
+        Outcome::Cancelled => eprintln!("saggar: cancelled"),
+        Outcome::Signaled { .. } | Outcome::LimitExceeded { .. } | Outcome::Refused { .. } => {
+            for feedback in result.feedback.iter().take(1) {
+                eprintln!("saggar: {}\nhint: {}", feedback.message, feedback.hint);
+            }
+        }
+    }
+    for (cut, name, bytes) in [
+        (result.stdout_truncated, "stdout", result.stdout_bytes),
+        (result.stderr_truncated, "stderr", result.stderr_bytes),
+    ] {
+        if cut {
+            eprintln!("saggar: {name} was cut: it has {bytes} bytes in all; raise --output-limit to see more");
+        }
+    }
+    for remark in result.feedback.iter().filter(|feedback| feedback.kind == "files") {
+        eprintln!("saggar: {}", remark.message);
+    }
+}
+
+fn exit_code(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Exited { code } => u8::try_from(code & 0xff).unwrap_or(1),
+        Outcome::Signaled { signal } => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),
+        Outcome::LimitExceeded { limit: LimitKind::Wall | LimitKind::Cpu } => 124,
+        Outcome::LimitExceeded { limit: LimitKind::Memory | LimitKind::Disk | LimitKind::Inodes | LimitKind::Pids } => 137,
+        Outcome::Refused { .. } => 126,
+        Outcome::Cancelled => 130,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_the_contract() {
+        for (outcome, code) in [
+            (Outcome::Exited { code: 0 }, 0),
+            (Outcome::Exited { code: 77 }, 77),
+            (Outcome::Signaled { signal: 11 }, 139),
+            (Outcome::LimitExceeded { limit: LimitKind::Wall }, 124),
+            (Outcome::LimitExceeded { limit: LimitKind::Cpu }, 124),
+            (Outcome::LimitExceeded { limit: LimitKind::Memory }, 137),
+            (Outcome::Refused { rule: "x".to_owned() }, 126),
+            (Outcome::Cancelled, 130),
+        ] {
+            assert_eq!(exit_code(&outcome), code, "{outcome:?}");
+        }
+    }
+}

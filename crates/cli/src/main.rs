@@ -1,0 +1,99 @@
+//! The command line: arguments become requests, results become output and an exit code.
+//!
+//! stdout is data, stderr is talk. `--json` prints exactly one value, on errors too.
+
+mod commands;
+mod failure;
+mod options;
+mod terminal;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use types::{ErrorBody, ErrorCode};
+
+use failure::Failure;
+
+/// Runs, judges and improves code that nobody trusts.
+#[derive(Debug, Parser)]
+#[command(name = "saggar", version, arg_required_else_help = true)]
+#[command(after_help = "Example:\n  saggar run -c 'print(\"hello\")'")]
+struct Cli {
+    /// Settings file in place of the usual one
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(commands::run::Run),
+    Exec(commands::exec::Exec),
+    Doctor(commands::doctor::Doctor),
+}
+
+impl Command {
+    fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(run) => run.options.json,
+            Self::Exec(exec) => exec.options.json,
+            Self::Doctor(doctor) => doctor.json,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, asks_for_json(&arguments)),
+    };
+    let json = cli.command.wants_json();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let result = runtime.map_err(Failure::runtime).and_then(|runtime| {
+        let result = runtime.block_on(async {
+            match cli.command {
+                Command::Run(run) => run.execute(cli.config.as_deref()).await,
+                Command::Exec(exec) => exec.execute(cli.config.as_deref()).await,
+                Command::Doctor(doctor) => doctor.execute(cli.config.as_deref()).await,
+            }
+        });
+        // A thread may still be reading the terminal for a run that is over.
+        runtime.shutdown_background();
+        result
+    });
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(json),
+    }
+}
+
+/// Whether the caller wanted JSON, read off arguments that could not be parsed.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+}
+
+/// Help and version are answers; anything else is a usage error.
+fn usage(error: &clap::Error, json: bool) -> ExitCode {
+    if !error.use_stderr() || !json {
+        let _ = error.print();
+        return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
+    let text = error.render().to_string();
+    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let hint = "`saggar --help` and `saggar run --help` have examples".to_owned();
+    Failure::from(ErrorBody { code: ErrorCode::Usage, message, hint }).report(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,233 @@
+//! Options that `run` and `exec` share, and what they turn into.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use engine::{Caller, Stdin};
+use types::{
+    BackendKind, ErrorBody, ErrorCode, ExecRequest, FileContent, InputFile, Layer, LimitsSpec, Network, Policy, RelPath,
+    parse_duration, parse_size,
+};
+
+use crate::failure::Failure;
+
+/// Options that `run` and `exec` share.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub(crate) struct Options {
+    /// Wall time, such as 500ms, 30s or 2m [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Processor time of the whole run [default: none but the wall time]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    cpu_time: Option<Duration>,
+    /// Memory of the whole run, files in /work and /tmp included [default: 512M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// Processors, such as 0.5 or 2 [default: 1]
+    #[arg(long, value_name = "N")]
+    cpus: Option<f64>,
+    /// Processes and threads [default: 64]
+    #[arg(long, value_name = "N")]
+    pids: Option<u64>,
+    /// Bytes in /work and /tmp together [default: 100M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    disk: Option<u64>,
+    /// Files and folders in /work and /tmp together [default: 20000]
+    #[arg(long, value_name = "N")]
+    inodes: Option<u64>,
+    /// Bytes kept of each output, head and tail [default: 100K]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    output_limit: Option<u64>,
+    /// What the run may reach
+    #[arg(long, value_enum, default_value = "none")]
+    network: NetworkOption,
+    /// A variable of the run's environment (repeatable)
+    #[arg(long, value_name = "K=V")]
+    env: Vec<String>,
+    /// A file to place in /work (repeatable)
+    #[arg(long, value_name = "SRC[:DEST]")]
+    file: Vec<String>,
+    /// A file to read as standard input
+    #[arg(long, value_name = "FILE")]
+    stdin: Option<PathBuf>,
+    /// A folder for the files that the run makes
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// What isolates
+    #[arg(long, value_enum, default_value = "native")]
+    backend: BackendOption,
+    /// What the sandbox's root is made from
+    #[arg(long, value_name = "REF")]
+    image: Option<String>,
+    /// What the static check does
+    #[arg(long, value_enum, default_value = "report")]
+    policy: PolicyOption,
+    /// A policy of your own
+    #[arg(long, value_name = "FILE")]
+    policy_file: Option<PathBuf>,
+    /// A module that may be imported (repeatable)
+    #[arg(long, value_name = "M")]
+    allow_import: Vec<String>,
+    /// A module that may not be imported (repeatable)
+    #[arg(long, value_name = "M")]
+    deny_import: Vec<String>,
+    /// Let a model review the code first
+    #[arg(long)]
+    review: bool,
+    /// Use no warm worker
+    #[arg(long)]
+    cold: bool,
+    /// A layer without which nothing runs (repeatable)
+    #[arg(long, value_name = "LAYER")]
+    require: Vec<Layer>,
+    /// A wall to do without, should this host not have it (repeatable)
+    #[arg(long, value_name = "LAYER")]
+    accept_missing: Vec<Layer>,
+    /// Ask this server
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// Print the whole result as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Pass control sequences to the terminal
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum NetworkOption {
+    None,
+    Open,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BackendOption {
+    Native,
+    Docker,
+    E2b,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PolicyOption {
+    Off,
+    Report,
+    Guard,
+    Strict,
+}
+
+impl Options {
+    /// The part of a request that these options decide.
+    pub(crate) fn request(&self) -> Result<ExecRequest, Failure> {
+        self.refuse_what_is_not_here()?;
+        Ok(ExecRequest {
+            files: self.file.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
+            env: self.environment()?,
+            limits: self.limits(),
+            network: match self.network {
+                NetworkOption::None => Network::None,
+                NetworkOption::Open => Network::Open,
+            },
+            policy: match self.policy {
+                PolicyOption::Off => Policy::Off,
+                PolicyOption::Report => Policy::Report,
+                PolicyOption::Guard => Policy::Guard,
+                PolicyOption::Strict => Policy::Strict,
+            },
+            backend: match self.backend {
+                BackendOption::Native => BackendKind::Native,
+                BackendOption::Docker => BackendKind::Docker,
+                BackendOption::E2b => BackendKind::E2b,
+            },
+            image: self.image.clone(),
+            ..ExecRequest::default()
+        })
+    }
+
+    /// Which layers matter to the caller.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { accept_missing: self.accept_missing.clone(), require: self.require.clone() }
+    }
+
+    /// `--stdin`, else our own standard input, unless that was the code.
+    pub(crate) fn stdin(&self, code_was_stdin: bool) -> Result<Stdin, Failure> {
+        if let Some(path) = &self.stdin {
+            let file = File::open(path).map_err(|e| Failure::input(path, e))?;
+            if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+                return Err(Failure::input(path, std::io::ErrorKind::IsADirectory.into()));
+            }
+            return Ok(Stdin::Descriptor(file.into()));
+        }
+        if code_was_stdin {
+            return Ok(Stdin::Bytes(Vec::new()));
+        }
+        Ok(own_stdin().map_or(Stdin::Bytes(Vec::new()), Stdin::Descriptor))
+    }
+
+    fn limits(&self) -> LimitsSpec {
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        LimitsSpec {
+            wall_ms: self.timeout.map(ms),
+            cpu_ms: self.cpu_time.map(ms),
+            memory_mb: self.memory.map(mib),
+            cpus: self.cpus,
+            pids: self.pids,
+            disk_mb: self.disk.map(mib),
+            inodes: self.inodes,
+            output_kb: self.output_limit.map(|bytes| bytes as f64 / 1024.0),
+        }
+    }
+
+    fn environment(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let pair = |text: &String| {
+            let (name, value) = text.split_once('=').ok_or_else(|| wrong(format!("`--env {text}` must be K=V")))?;
+            Ok((name.to_owned(), value.to_owned()))
+        };
+        self.env.iter().map(pair).collect()
+    }
+
+    /// A check or a server that was asked for and is not there must not be skipped in silence.
+    fn refuse_what_is_not_here(&self) -> Result<(), Failure> {
+        let asked = [
+            (self.review, "--review"),
+            (self.policy_file.is_some(), "--policy-file"),
+            (!self.allow_import.is_empty(), "--allow-import"),
+            (!self.deny_import.is_empty(), "--deny-import"),
+            (self.server.is_some(), "--server"),
+        ];
+        match asked.into_iter().find(|(is_asked, _)| *is_asked) {
+            Some((_, option)) => Err(engine::RunError::Unsupported { what: format!("`{option}`") }.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Our standard input as a descriptor of its own, if it is open.
+fn own_stdin() -> Option<OwnedFd> {
+    std::io::stdin().as_fd().try_clone_to_owned().ok()
+}
+
+/// `SRC` or `SRC:DEST`. A file whose name has a colon in it is taken as it is.
+fn input(text: &str) -> Result<InputFile, Failure> {
+    let split = text.rsplit_once(':').filter(|_| !Path::new(text).exists());
+    let (source, dest) = match split {
+        Some((source, dest)) => (source, dest.to_owned()),
+        None => (text, Path::new(text).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()),
+    };
+    let source = PathBuf::from(source);
+    File::open(&source).map_err(|e| Failure::input(&source, e))?;
+    let dest = dest.strip_prefix("/work/").unwrap_or(&dest);
+    let path = RelPath::new(dest).map_err(|error| wrong(format!("`--file {text}`: {error}")))?;
+    Ok(InputFile { path, content: FileContent::Host(source) })
+}
+
+/// A wrong argument that clap cannot see.
+pub(crate) fn wrong(message: String) -> Failure {
+    let hint = "`saggar run --help` has an example".to_owned();
+    ErrorBody { code: ErrorCode::Usage, message, hint }.into()
+}

@@ -1,0 +1,112 @@
+//! Where code can run. A backend isolates and nothing else.
+
+mod native;
+
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+
+use types::{BackendKind, Layer, LimitKind, Limits, Outcome, Usage};
+
+use crate::error::BackendError;
+use crate::files::WorkTree;
+pub(crate) use native::Native;
+
+/// A boxed future, as trait objects need.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Comes true when the caller takes a run back.
+pub type Cancel<'a> = BoxFuture<'a, ()>;
+
+/// A place where code can run. Admission, retries, metering and audit happen once, in the engine, for every backend.
+pub trait Backend: Send + Sync {
+    /// The name in results.
+    fn kind(&self) -> BackendKind;
+    /// What this host lets the backend enforce for such a sandbox.
+    fn capabilities<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>>;
+    /// Makes an empty sandbox. Dropping it kills every process inside.
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>>;
+}
+
+/// An isolated place. It could serve more than one program; a run uses it for one.
+pub trait Sandbox: Send {
+    /// Its `/work` and `/tmp`, from outside.
+    fn tree(&self) -> &WorkTree;
+    /// Runs one program to its end, whatever that is. All processes are gone when this returns.
+    fn run<'a>(
+        &'a mut self,
+        command: Command,
+        stdin: Stdin,
+        output: &'a mut dyn Output,
+        cancel: Cancel<'a>,
+    ) -> BoxFuture<'a, Result<Ended, BackendError>>;
+}
+
+/// What a host can enforce beyond the walls, which are always required.
+#[derive(Debug, Clone, Default)]
+pub struct Capabilities {
+    /// Second walls and meters that every sandbox has.
+    pub available: Vec<Layer>,
+    /// Those it lacks, and why.
+    pub missing: Vec<(Layer, String)>,
+}
+
+/// A sandbox to make.
+#[derive(Debug, Clone)]
+pub struct SandboxSpec {
+    /// Limits of everything in it.
+    pub limits: Limits,
+    /// Walls that the caller gives up by name.
+    pub accept: Vec<Layer>,
+    /// Host trees beyond the system's own that must be visible, by their own paths.
+    pub extra_roots: Vec<String>,
+}
+
+/// A program to run.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// Paths to try, in order.
+    pub programs: Vec<String>,
+    /// Arguments, the name included.
+    pub argv: Vec<String>,
+    /// `NAME=value`.
+    pub env: Vec<String>,
+}
+
+/// What a program reads.
+#[derive(Debug)]
+pub enum Stdin {
+    /// These bytes, then the end.
+    Bytes(Vec<u8>),
+    /// Whatever comes from this descriptor. It is copied through a pipe: the program never holds it.
+    Descriptor(OwnedFd),
+}
+
+/// One of a program's two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Takes a program's output as it comes.
+pub trait Output: Send {
+    /// Takes some bytes; `Break` when the reader behind it is gone and the run should be taken back.
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> ControlFlow<()>;
+}
+
+/// How a program ended, and at what cost.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// At what cost.
+    pub usage: Usage,
+    /// Limits that it touched.
+    pub hits: Vec<LimitKind>,
+    /// Layers that were on.
+    pub layers: Vec<Layer>,
+}

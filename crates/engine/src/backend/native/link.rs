@@ -1,0 +1,199 @@
+//! One keeper and the runs that wait for its word.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jail::{Cost, Create, End, FromKeeper, KeeperHandle, SandboxId, Setup, Start, ToKeeper, Trouble};
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{oneshot, watch};
+use types::Layer;
+
+use super::failure;
+use crate::backend::Capabilities;
+use crate::error::BackendError;
+
+/// The keeper program, built by this crate's build script.
+const KEEPER: &[u8] = include_bytes!(env!("SAGGAR_KEEPER"));
+
+/// How a sandbox ended, or why nobody knows.
+#[derive(Debug, Clone)]
+pub(super) enum Finished {
+    Ended { end: End, cost: Cost, layers: Vec<Layer> },
+    /// The keeper cannot work on this host.
+    Unusable(Trouble),
+    /// The keeper is gone, and with it every sandbox.
+    Gone,
+}
+
+/// A new sandbox's writable tree and its owner.
+type Created = Result<(OwnedFd, (u32, u32)), Finished>;
+
+/// What the keeper said of the host.
+#[derive(Debug, Clone)]
+enum Greeting {
+    Pending,
+    Ready(Capabilities),
+    Failed(Finished),
+}
+
+/// One keeper and the runs that wait for its word.
+pub(super) struct Link {
+    keeper: Arc<AsyncFd<KeeperHandle>>,
+    shared: Arc<Mutex<Shared>>,
+    greeting: watch::Receiver<Greeting>,
+    listener: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    next: SandboxId,
+    waiting: HashMap<SandboxId, Waiting>,
+    gone: Option<Finished>,
+}
+
+/// The two things that a sandbox's owner waits for.
+struct Waiting {
+    created: Option<oneshot::Sender<Created>>,
+    finished: watch::Sender<Option<Finished>>,
+}
+
+impl Link {
+    /// Starts a keeper; it is told at once what its sandboxes look like.
+    pub(super) fn open(setup: Setup) -> Result<Arc<Self>, BackendError> {
+        let keeper = KeeperHandle::spawn(KEEPER)?;
+        keeper.send(&ToKeeper::Setup(setup), &[]).map_err(|_| BackendError::KeeperGone)?;
+        #[expect(deprecated, reason = "its successor is unsafe for types that may change their descriptor; this one cannot")]
+        let keeper = Arc::new(AsyncFd::new(keeper).map_err(BackendError::Host)?);
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let (greet, greeting) = watch::channel(Greeting::Pending);
+        let listener = tokio::spawn(listen(Arc::clone(&keeper), Arc::clone(&shared), greet));
+        Ok(Arc::new(Self { keeper, shared, greeting, listener }))
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        lock(&self.shared).gone.is_none()
+    }
+
+    pub(super) async fn capabilities(&self) -> Result<Capabilities, BackendError> {
+        let mut greeting = self.greeting.clone();
+        let known = greeting.wait_for(|g| !matches!(g, Greeting::Pending)).await.map_err(|_| BackendError::KeeperGone)?;
+        match &*known {
+            Greeting::Ready(capabilities) => Ok(capabilities.clone()),
+            Greeting::Failed(finished) => Err(failure(finished.clone(), "")),
+            Greeting::Pending => Err(BackendError::KeeperGone),
+        }
+    }
+
+    /// Asks for a sandbox; the future gives its writable tree.
+    pub(super) fn create(
+        &self,
+        mut create: Create,
+    ) -> Result<(SandboxId, impl Future<Output = Created> + use<>), BackendError> {
+        let (created, promise) = oneshot::channel();
+        let id = {
+            let mut shared = lock(&self.shared);
+            if let Some(finished) = &shared.gone {
+                return Err(failure(finished.clone(), ""));
+            }
+            shared.next += 1;
+            let id = shared.next;
+            shared.waiting.insert(id, Waiting { created: Some(created), finished: watch::channel(None).0 });
+            id
+        };
+        create.id = id;
+        self.send(&ToKeeper::Create(create), &[])?;
+        Ok((id, async { promise.await.unwrap_or(Err(Finished::Gone)) }))
+    }
+
+    pub(super) fn start(&self, start: Start, streams: &[BorrowedFd<'_>]) -> Result<(), BackendError> {
+        self.send(&ToKeeper::Start(start), streams)
+    }
+
+    /// Takes a run back; does nothing if it is over.
+    pub(super) fn cancel(&self, id: SandboxId) {
+        // A keeper that cannot be told is gone, and its sandboxes with it.
+        drop(self.send(&ToKeeper::Cancel(id), &[]));
+    }
+
+    /// Waits for a sandbox's end.
+    pub(super) fn finished(&self, id: SandboxId) -> impl Future<Output = Finished> + use<> {
+        let receiver = lock(&self.shared).waiting.get(&id).map(|waiting| waiting.finished.subscribe());
+        async move {
+            let Some(mut receiver) = receiver else { return Finished::Gone };
+            let end = receiver.wait_for(Option::is_some).await;
+            end.ok().and_then(|end| end.clone()).unwrap_or(Finished::Gone)
+        }
+    }
+
+    fn send(&self, message: &ToKeeper, fds: &[BorrowedFd<'_>]) -> Result<(), BackendError> {
+        self.keeper.get_ref().send(message, fds).map_err(|errno| match errno {
+            Errno::MSGSIZE => BackendError::TooLarge,
+            _ => BackendError::KeeperGone,
+        })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+/// Passes the keeper's words on until it is gone.
+async fn listen(keeper: Arc<AsyncFd<KeeperHandle>>, shared: Arc<Mutex<Shared>>, greet: watch::Sender<Greeting>) {
+    let gone = loop {
+        let Ok(mut ready) = keeper.readable().await else { break Finished::Gone };
+        match ready.try_io(|keeper| keeper.get_ref().try_recv().map_err(std::io::Error::from)) {
+            Err(_) => {}
+            Ok(Ok(Some((FromKeeper::Unusable(trouble), _)))) => break Finished::Unusable(trouble),
+            Ok(Ok(Some((message, fd)))) => pass_on(&shared, &greet, message, fd),
+            Ok(Ok(None) | Err(_)) => break Finished::Gone,
+        }
+    };
+    greet.send_if_modified(|greeting| {
+        let pending = matches!(greeting, Greeting::Pending);
+        if pending {
+            *greeting = Greeting::Failed(gone.clone());
+        }
+        pending
+    });
+    let mut shared = lock(&shared);
+    for (_, waiting) in shared.waiting.drain() {
+        if let Some(created) = waiting.created {
+            drop(created.send(Err(gone.clone())));
+        }
+        waiting.finished.send_replace(Some(gone.clone()));
+    }
+    shared.gone = Some(gone);
+}
+
+fn pass_on(shared: &Mutex<Shared>, greet: &watch::Sender<Greeting>, message: FromKeeper, fd: Option<OwnedFd>) {
+    match message {
+        FromKeeper::Ready { available, missing } => {
+            greet.send_replace(Greeting::Ready(Capabilities { available, missing }));
+        }
+        FromKeeper::Created { id, owner } => {
+            if let (Some(waiting), Some(fd)) = (lock(shared).waiting.get_mut(&id), fd)
+                && let Some(created) = waiting.created.take()
+            {
+                drop(created.send(Ok((fd, owner))));
+            }
+        }
+        FromKeeper::Ended { id, end, cost, layers } => {
+            let Some(waiting) = lock(shared).waiting.remove(&id) else { return };
+            let finished = Finished::Ended { end, cost, layers };
+            if let Some(created) = waiting.created {
+                drop(created.send(Err(finished.clone())));
+            }
+            waiting.finished.send_replace(Some(finished));
+        }
+        FromKeeper::Unusable(_) => {}
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,256 @@
+//! Linux namespaces on this host, made by the keeper.
+
+mod link;
+mod roots;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jail::{Create, End, Trouble};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use types::{BackendKind, Outcome, Usage};
+
+use super::{
+    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream,
+};
+use crate::error::BackendError;
+use crate::files::WorkTree;
+use link::{Finished, Link};
+
+/// The native backend: one keeper for each set of visible host trees.
+pub(crate) struct Native {
+    cgroup: Option<String>,
+    links: Mutex<BTreeMap<Vec<String>, Arc<Link>>>,
+}
+
+impl Native {
+    /// `cgroup` is a group that was handed over, if any.
+    pub(crate) fn new(cgroup: Option<String>) -> Self {
+        Self { cgroup, links: Mutex::new(BTreeMap::new()) }
+    }
+
+    fn link(&self, extra_roots: &[String]) -> Result<Arc<Link>, BackendError> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.get(extra_roots).filter(|link| link.is_alive()) {
+            return Ok(Arc::clone(link));
+        }
+        let link = Link::open(roots::setup(extra_roots, self.cgroup.clone()))?;
+        links.insert(extra_roots.to_vec(), Arc::clone(&link));
+        Ok(link)
+    }
+}
+
+impl Backend for Native {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Native
+    }
+
+    fn capabilities<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>> {
+        Box::pin(async { self.link(&spec.extra_roots)?.capabilities().await })
+    }
+
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>> {
+        Box::pin(async {
+            let link = self.link(&spec.extra_roots)?;
+            let limits = &spec.limits;
+            let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1024")]
+            let millicpus = (limits.cpus * 1000.0) as u64;
+            let (id, created) = link.create(Create {
+                id: 0,
+                accept: spec.accept.clone(),
+                memory: limits.memory,
+                millicpus,
+                pids: limits.pids,
+                disk: limits.disk,
+                inodes: limits.inodes,
+                wall: nanos(limits.wall),
+                cpu: limits.cpu.map(nanos),
+            })?;
+            let (writable, owner) = created.await.map_err(|finished| failure(finished, ""))?;
+            let tree = WorkTree::new(writable, owner).map_err(BackendError::Host)?;
+            Ok(Box::new(NativeSandbox { link, id, tree }) as Box<dyn Sandbox>)
+        })
+    }
+}
+
+struct NativeSandbox {
+    link: Arc<Link>,
+    id: jail::SandboxId,
+    tree: WorkTree,
+}
+
+impl Drop for NativeSandbox {
+    fn drop(&mut self) {
+        self.link.cancel(self.id);
+    }
+}
+
+impl Sandbox for NativeSandbox {
+    fn tree(&self) -> &WorkTree {
+        &self.tree
+    }
+
+    fn run<'a>(
+        &'a mut self,
+        command: Command,
+        stdin: Stdin,
+        output: &'a mut dyn Output,
+        cancel: Cancel<'a>,
+    ) -> BoxFuture<'a, Result<Ended, BackendError>> {
+        Box::pin(async move {
+            let name = command.argv.first().cloned().unwrap_or_default();
+            let (stdin_read, stdin_write) = new_pipe()?;
+            let (stdout, stdout_write) = reader()?;
+            let (stderr, stderr_write) = reader()?;
+            let start = jail::Start {
+                id: self.id,
+                programs: command.programs,
+                argv: command.argv,
+                env: command.env,
+            };
+            self.link.start(start, &[stdin_read.as_fd(), stdout_write.as_fd(), stderr_write.as_fd()])?;
+            drop((stdin_read, stdout_write, stderr_write));
+            let feeding = feed(stdin, stdin_write);
+            let finished = watch(&self.link, self.id, stdout, stderr, output, cancel).await;
+            drop(feeding);
+            ended(finished, &name)
+        })
+    }
+}
+
+/// Reads both outputs until the run is over and nothing is left in the pipes.
+async fn watch(
+    link: &Link,
+    id: jail::SandboxId,
+    mut stdout: pipe::Receiver,
+    mut stderr: pipe::Receiver,
+    output: &mut dyn Output,
+    mut cancel: Cancel<'_>,
+) -> Finished {
+    let mut cancelled = false;
+    let mut finished = std::pin::pin!(link.finished(id));
+    let mut end = None;
+    let (mut out_buffer, mut err_buffer) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let (mut out_open, mut err_open) = (true, true);
+    // Every process that held a pipe is gone when the keeper reports, so this is only for a kernel that is stuck.
+    let mut patience = std::pin::pin!(tokio::time::sleep(Duration::from_secs(86_400 * 365)));
+    while end.is_none() || out_open || err_open {
+        let (stream, read) = tokio::select! {
+            biased;
+            read = stdout.read(&mut out_buffer), if out_open => (Stream::Out, read),
+            read = stderr.read(&mut err_buffer), if err_open => (Stream::Err, read),
+            ended = &mut finished, if end.is_none() => {
+                end = Some(ended);
+                patience.as_mut().reset(tokio::time::Instant::now() + Duration::from_secs(2));
+                continue;
+            }
+            () = &mut cancel, if !cancelled => {
+                cancelled = true;
+                link.cancel(id);
+                continue;
+            }
+            () = &mut patience => break,
+        };
+        let (open, buffer) = match stream {
+            Stream::Out => (&mut out_open, &out_buffer),
+            Stream::Err => (&mut err_open, &err_buffer),
+        };
+        match read {
+            Ok(0) | Err(_) => *open = false,
+            Ok(n) => {
+                if output.write(stream, &buffer[..n]) == ControlFlow::Break(()) {
+                    link.cancel(id);
+                }
+            }
+        }
+    }
+    match end {
+        Some(end) => end,
+        None => finished.await,
+    }
+}
+
+/// Sends input to the program for as long as the guard lives.
+fn feed(stdin: Stdin, into: OwnedFd) -> Option<Feeding> {
+    match stdin {
+        Stdin::Bytes(bytes) if bytes.is_empty() => None,
+        Stdin::Bytes(bytes) => {
+            let mut sender = pipe::Sender::from_owned_fd(into).ok()?;
+            Some(Feeding(tokio::spawn(async move {
+                // The program may end without reading its input; that is its right.
+                drop(sender.write_all(&bytes).await);
+            })))
+        }
+        Stdin::Descriptor(from) => {
+            // A thread, because terminals and files do not all take part in readiness; it ends with the pipe or the
+            // program.
+            std::thread::spawn(move || {
+                drop(io::copy(&mut std::fs::File::from(from), &mut std::fs::File::from(into)));
+            });
+            None
+        }
+    }
+}
+
+struct Feeding(tokio::task::JoinHandle<()>);
+
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn new_pipe() -> Result<(OwnedFd, OwnedFd), BackendError> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|e| BackendError::Host(e.into()))
+}
+
+/// A pipe whose reading end does not block us; the program's end stays an ordinary one.
+fn reader() -> Result<(pipe::Receiver, OwnedFd), BackendError> {
+    let (read, write) = new_pipe()?;
+    Ok((pipe::Receiver::from_owned_fd(read).map_err(BackendError::Host)?, write))
+}
+
+fn ended(finished: Finished, program: &str) -> Result<Ended, BackendError> {
+    let Finished::Ended { end, cost, layers } = finished else { return Err(BackendError::KeeperGone) };
+    let outcome = match end {
+        End::Exited(code) => Outcome::Exited { code },
+        End::Signaled(signal) => Outcome::Signaled { signal },
+        End::Limit(limit) => Outcome::LimitExceeded { limit },
+        End::Cancelled => Outcome::Cancelled,
+        End::Failed(trouble) => return Err(explain(trouble, program)),
+    };
+    let usage = Usage {
+        wall_ms: milliseconds(cost.wall),
+        cpu_ms: milliseconds(cost.cpu),
+        peak_memory_bytes: cost.memory,
+    };
+    Ok(Ended { outcome, usage, hits: cost.hits, layers })
+}
+
+fn failure(finished: Finished, program: &str) -> BackendError {
+    match finished {
+        Finished::Ended { end: End::Failed(trouble), .. } | Finished::Unusable(trouble) => explain(trouble, program),
+        Finished::Ended { .. } | Finished::Gone => BackendError::KeeperGone,
+    }
+}
+
+fn explain(trouble: Trouble, program: &str) -> BackendError {
+    let source = io::Error::from_raw_os_error(trouble.errno);
+    match trouble.layer {
+        Some(layer) => BackendError::Layer { layer, step: trouble.step, source },
+        None if trouble.step == "start the program" => BackendError::Program { program: program.to_owned(), source },
+        None => BackendError::Step { step: trouble.step, source },
+    }
+}
+
+/// Microseconds are as fine as the clock's noise.
+fn milliseconds(nanos: u64) -> f64 {
+    (nanos / 1000) as f64 / 1000.0
+}

@@ -1,0 +1,443 @@
+//! The corridor: every door turns its input into a request and calls [`Engine::execute`].
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use types::{
+    Compile, ExecRequest, ExecResult, FileContent, InputFile, Isolation, Layer, LimitKind, Limits, Outcome, RelPath,
+    Start,
+};
+
+use crate::admission::{self, Admitted, Program};
+use crate::backend::{Backend, Cancel, Command, Ended, Native, Output, Sandbox, SandboxSpec, Stdin};
+use crate::capture::Capture;
+use crate::error::{BackendError, RunError};
+use crate::exception::{MAX_RECORD, parse_report};
+use crate::feedback;
+use crate::files::{Collected, Collection, Executable, OutFolder, Placed, Receive, WorkTree};
+use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder, Step};
+use crate::review;
+use crate::settings::Settings;
+use crate::state;
+
+/// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// Walls that this caller gives up by name, on top of the settings'.
+    pub accept_missing: Vec<Layer>,
+    /// Layers that this caller insists on, on top of the settings'.
+    pub require: Vec<Layer>,
+}
+
+/// How a run is connected to whoever asked for it.
+#[derive(Default)]
+pub struct Delivery<'a> {
+    /// In place of the request's own `stdin`.
+    pub stdin: Option<Stdin>,
+    /// Reads along.
+    pub live: Option<&'a mut dyn Output>,
+    /// A folder for the files that the run made.
+    pub out: Option<PathBuf>,
+    /// Takes the run back when it turns true.
+    pub cancel: Option<watch::Receiver<bool>>,
+}
+
+/// Runs requests. One for each process; cheap until the first run.
+pub struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) backend: Box<dyn Backend>,
+}
+
+/// Compilers need room that the program they make may not have.
+const COMPILE_WALL: Duration = Duration::from_secs(20);
+const COMPILE_MEMORY: u64 = 1 << 30;
+const COMPILE_PIDS: u64 = 256;
+const COMPILE_DISK: u64 = 512 << 20;
+
+impl Engine {
+    /// Opens the state folder; starts nothing yet.
+    pub fn open(settings: Settings) -> Result<Self, RunError> {
+        state::open(&settings.state)?;
+        let backend = Box::new(Native::new(settings.cgroup.clone()));
+        Ok(Self { settings, backend })
+    }
+
+    /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure.
+    pub async fn execute(
+        &self,
+        caller: &Caller,
+        request: ExecRequest,
+        mut delivery: Delivery<'_>,
+    ) -> Result<ExecResult, RunError> {
+        // 2 review comes first in time where it needs only the text; 1 admit turns the request into a plan.
+        review::review(&request)?;
+        let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
+        let admitted = admission::admit(request, &self.settings)?;
+        let out = delivery.out.take().map(|path| OutFolder::open(&path)).transpose()?;
+        let run = Run::new(self, caller, admitted);
+        run.check_required(caller).await?;
+        // 3 acquire and 4 run; 5 record is where the audit trail will be written, for refusals and errors too.
+        run.carry_out(stdin, delivery, out).await
+    }
+
+    pub(crate) fn accepted(&self, caller: &Caller) -> Vec<Layer> {
+        self.settings.accept_missing.iter().chain(&caller.accept_missing).copied().collect()
+    }
+}
+
+/// One admitted request on its way.
+struct Run<'e> {
+    engine: &'e Engine,
+    admitted: Admitted,
+    accept: Vec<Layer>,
+}
+
+/// What is known of a program that has ended.
+struct Done {
+    ended: Ended,
+    capture: (crate::capture::Kept, crate::capture::Kept),
+    exception: Option<types::Exception>,
+    collected: Collected,
+}
+
+impl<'e> Run<'e> {
+    fn new(engine: &'e Engine, caller: &Caller, admitted: Admitted) -> Self {
+        Self { accept: engine.accepted(caller), engine, admitted }
+    }
+
+    fn spec(&self, limits: Limits) -> SandboxSpec {
+        SandboxSpec { limits, accept: self.accept.clone(), extra_roots: self.admitted.roots.clone() }
+    }
+
+    /// Layers that somebody insists on must be there before anything runs.
+    async fn check_required(&self, caller: &Caller) -> Result<(), RunError> {
+        let required: Vec<Layer> = self.engine.settings.require.iter().chain(&caller.require).copied().collect();
+        if required.iter().all(|layer| layer.is_wall()) {
+            return Ok(());
+        }
+        let spec = self.spec(self.admitted.limits.clone());
+        let capabilities = self.engine.backend.capabilities(&spec).await?;
+        match capabilities.missing.into_iter().find(|(layer, _)| required.contains(layer)) {
+            Some((layer, why)) => Err(RunError::Required { layer, why }),
+            None => Ok(()),
+        }
+    }
+
+    async fn carry_out(
+        self,
+        stdin: Stdin,
+        mut delivery: Delivery<'_>,
+        mut out: Option<OutFolder>,
+    ) -> Result<ExecResult, RunError> {
+        let cancel = delivery.cancel.take();
+        let live = delivery.live.take();
+        let receiver = out.as_mut().map(|out| out as &mut dyn Receive);
+        match &self.admitted.program {
+            Program::Command(argv) => {
+                let sandbox = self.acquire(self.admitted.limits.clone()).await?;
+                let placed = self.place_inputs(sandbox.tree())?;
+                let command = self.command(argv.clone(), &[], None);
+                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
+                Ok(self.result(None, None, done))
+            }
+            Program::Code { recipe, found, runner, file, code } => {
+                self.check_version(recipe, found).await?;
+                let mut placed = Placed::new();
+                let sandbox = match &recipe.compile {
+                    None => {
+                        let sandbox = self.acquire(self.admitted.limits.clone()).await?;
+                        placed = self.place_inputs(sandbox.tree())?;
+                        place(sandbox.tree(), file, &mut &code[..], Executable::No, &mut placed)?;
+                        (sandbox, None)
+                    }
+                    Some(step) => match self.compile(step, (found, file, code), cancel.clone(), &mut placed).await? {
+                        Compiled::Ready(sandbox, report) => (sandbox, Some(report)),
+                        Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
+                    },
+                };
+                let (sandbox, report) = sandbox;
+                let program = runner.as_ref().unwrap_or(found);
+                let fill = self.fill(program, file, &self.admitted.args, &self.admitted.limits);
+                let command = self.command(recipe.run.argv(&fill), &recipe.run.env(&fill), Some(program));
+                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
+                let done = if recipe.recorder == Recorder::None { Done { exception: None, ..done } } else { done };
+                Ok(self.result(Some(recipe), report, done))
+            }
+        }
+    }
+
+    fn fill<'a>(&self, found: &'a Found, file: &'a RelPath, args: &'a [String], limits: &'a Limits) -> Fill<'a> {
+        Fill { program: &found.program, file: file.as_str(), limits, args }
+    }
+
+    async fn acquire(&self, limits: Limits) -> Result<Box<dyn Sandbox>, RunError> {
+        Ok(self.engine.backend.create(&self.spec(limits)).await?)
+    }
+
+    fn place_inputs(&self, tree: &WorkTree) -> Result<Placed, RunError> {
+        let mut placed = Placed::new();
+        for InputFile { path, content } in &self.admitted.files {
+            match content {
+                FileContent::Text(text) => {
+                    place(tree, path, &mut text.as_bytes(), Executable::No, &mut placed)?;
+                }
+                FileContent::Base64(text) => {
+                    let bytes = admission::decode(text).unwrap_or_default();
+                    place(tree, path, &mut &bytes[..], Executable::No, &mut placed)?;
+                }
+                FileContent::Host(host) => {
+                    let unreadable = |source| RunError::Input { path: host.clone(), source };
+                    let mut file = File::open(host).map_err(unreadable)?;
+                    let meta = file.metadata().map_err(unreadable)?;
+                    if !meta.is_file() {
+                        return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+                    }
+                    let mode = std::os::unix::fs::PermissionsExt::mode(&meta.permissions());
+                    let executable = if mode & 0o111 == 0 { Executable::No } else { Executable::Yes };
+                    place(tree, path, &mut file, executable, &mut placed)?;
+                }
+            }
+        }
+        Ok(placed)
+    }
+
+    /// The minimal environment, the recipe's on top, the caller's over all.
+    fn command(&self, argv: Vec<String>, recipe_env: &[(String, String)], program: Option<&Found>) -> Command {
+        let mut folders = self.admitted.path.clone();
+        folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned));
+        let path = folders.join(":");
+        let minimal = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TMPDIR", "/tmp")];
+        let mut env: std::collections::BTreeMap<&str, &str> = minimal.into_iter().collect();
+        env.extend(recipe_env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        env.extend(self.admitted.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let programs = match (program, argv.first()) {
+            (_, Some(name)) if name.contains('/') => vec![name.clone()],
+            (Some(found), _) => vec![found.program.clone()],
+            (None, Some(name)) => {
+                let path = env.get("PATH").copied().unwrap_or_default();
+                path.split(':').map(|folder| format!("{folder}/{name}")).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        let env = env.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        Command { programs, argv, env }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the ends of one run: where it runs, what it reads, who listens")]
+    async fn run(
+        &self,
+        mut sandbox: Box<dyn Sandbox>,
+        command: Command,
+        stdin: Stdin,
+        live: Option<&mut dyn Output>,
+        cancel: Cancel<'_>,
+        placed: &Placed,
+        receiver: Option<&mut (dyn Receive + '_)>,
+    ) -> Result<Done, RunError> {
+        let mut capture = Capture::new(self.admitted.limits.output, live);
+        let mut ended = sandbox.run(command, stdin, &mut capture, cancel).await?;
+        capture.finish();
+        let tree = sandbox.tree();
+        let record = tree.read_small(&format!("tmp/{EXCEPTION_RECORD}"), MAX_RECORD);
+        let exception = record.and_then(|bytes| parse_report(&bytes));
+        touched(&mut ended, tree, exception.as_ref());
+        let collected = tree.collect(Collection {
+            placed,
+            inline: &self.admitted.inline,
+            receiver,
+            most_bytes: self.admitted.limits.disk,
+        })?;
+        Ok(Done { ended, capture: (capture.stdout, capture.stderr), exception, collected })
+    }
+
+    async fn compile(
+        &self,
+        step: &Step,
+        (found, file, code): (&Found, &RelPath, &[u8]),
+        cancel: Option<watch::Receiver<bool>>,
+        placed: &mut Placed,
+    ) -> Result<Compiled, RunError> {
+        let limits = &self.admitted.limits;
+        let limits = Limits {
+            wall: limits.wall.max(COMPILE_WALL),
+            cpu: None,
+            memory: limits.memory.max(COMPILE_MEMORY),
+            cpus: limits.cpus.max(2.0),
+            pids: limits.pids.max(COMPILE_PIDS),
+            disk: limits.disk.max(COMPILE_DISK),
+            ..limits.clone()
+        };
+        let most_bytes = limits.disk;
+        let mut compiler = self.acquire(limits.clone()).await?;
+        let mut sources = self.place_inputs(compiler.tree())?;
+        place(compiler.tree(), file, &mut &code[..], Executable::No, &mut sources)?;
+        let fill = self.fill(found, file, &[], &limits);
+        let command = self.command(step.argv(&fill), &step.env(&fill), Some(found));
+        let mut capture = Capture::new(limits.output, None);
+        let mut ended = compiler.run(command, Stdin::Bytes(Vec::new()), &mut capture, cancel_by(cancel)).await?;
+        touched(&mut ended, compiler.tree(), None);
+        let report = Compile {
+            ok: ended.outcome.is_ok(),
+            outcome: ended.outcome.clone(),
+            stdout: capture.stdout.text(),
+            stderr: capture.stderr.text(),
+            usage: ended.usage,
+        };
+        let failed = |report, ended| {
+            let capture = (capture.stdout, capture.stderr);
+            let done = Done { ended, capture, exception: None, collected: Collected::default() };
+            Ok(Compiled::Failed(Box::new((report, done))))
+        };
+        if !report.ok {
+            return failed(report, ended);
+        }
+        let sandbox = self.acquire(self.admitted.limits.clone()).await?;
+        *placed = self.place_inputs(sandbox.tree())?;
+        let mut products = Products { tree: sandbox.tree(), placed };
+        let receiver: Option<&mut dyn Receive> = Some(&mut products);
+        let moved = compiler.tree().collect(Collection { placed: &sources, inline: &[], receiver, most_bytes });
+        match moved {
+            Ok(_) => Ok(Compiled::Ready(sandbox, report)),
+            // The program alone is larger than the run may hold.
+            Err(RunError::Backend(BackendError::Place { source, .. })) if source.kind() == io::ErrorKind::StorageFull => {
+                ended.outcome = Outcome::LimitExceeded { limit: LimitKind::Disk };
+                ended.hits.push(LimitKind::Disk);
+                failed(Compile { ok: false, outcome: ended.outcome.clone(), ..report }, ended)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn compile_failed(&self, recipe: &'static Recipe, (report, done): (Compile, Done)) -> ExecResult {
+        let mut result = self.result(Some(recipe), Some(report), done);
+        // The compiler's words are in `compile`; the program itself said nothing.
+        result.stdout.clear();
+        result.stderr.clear();
+        (result.stdout_bytes, result.stderr_bytes) = (0, 0);
+        (result.stdout_truncated, result.stderr_truncated) = (false, false);
+        result
+    }
+
+    /// Refuses a program that is too old for its recipe, rather than let it fail in a way nobody understands.
+    async fn check_version(&self, recipe: &'static Recipe, found: &Found) -> Result<(), RunError> {
+        let Some((least, needs)) = recipe.needs else { return Ok(()) };
+        let version = self.engine.version(recipe, found).await?;
+        if numbers(&version) < Some(least) {
+            return Err(RunError::InterpreterOld { language: recipe.name, needs, found: version });
+        }
+        Ok(())
+    }
+
+    fn result(&self, recipe: Option<&'static Recipe>, compile: Option<Compile>, done: Done) -> ExecResult {
+        let Done { ended, capture: (stdout, stderr), exception, collected } = done;
+        let missing = Layer::ALL.into_iter().filter(|layer| !ended.layers.contains(layer)).collect();
+        let mut result = ExecResult {
+            id: crate::id::run_id(),
+            ok: ended.outcome.is_ok() && compile.as_ref().is_none_or(|compile| compile.ok),
+            outcome: ended.outcome,
+            language: recipe.map(|recipe| recipe.name.to_owned()),
+            backend: self.engine.backend.kind(),
+            start: Start::Cold,
+            compile,
+            limits_hit: ended.hits,
+            stdout: stdout.text(),
+            stderr: stderr.text(),
+            stdout_bytes: stdout.total(),
+            stderr_bytes: stderr.total(),
+            stdout_truncated: stdout.is_cut(),
+            stderr_truncated: stderr.is_cut(),
+            usage: ended.usage,
+            exception,
+            files: collected.files,
+            findings: Vec::new(),
+            feedback: Vec::new(),
+            isolation: Isolation { layers: ended.layers, missing },
+        };
+        result.feedback = feedback::for_result(&result, &self.admitted.limits, &collected.remarks);
+        result
+    }
+}
+
+/// Comes true when the caller's signal does; never, if there is none or its sender is gone.
+fn cancel_by(signal: Option<watch::Receiver<bool>>) -> Cancel<'static> {
+    Box::pin(async move {
+        if let Some(mut signal) = signal
+            && signal.wait_for(|cancelled| *cancelled).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    })
+}
+
+/// What became of the compiler's step.
+enum Compiled {
+    /// A sandbox with the program in it.
+    Ready(Box<dyn Sandbox>, Compile),
+    /// What there is to report instead.
+    Failed(Box<(Compile, Done)>),
+}
+
+/// Moves a compiler's products into the sandbox where they run.
+struct Products<'a> {
+    tree: &'a WorkTree,
+    placed: &'a mut Placed,
+}
+
+impl Receive for Products<'_> {
+    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<(), RunError> {
+        io::Seek::rewind(from).map_err(|source| BackendError::Place { path: path.to_owned(), source })?;
+        let path = RelPath::new(path)?;
+        place(self.tree, &path, &mut io::Read::take(from, bytes), Executable::Yes, self.placed)
+    }
+}
+
+fn place(
+    tree: &WorkTree,
+    path: &RelPath,
+    content: &mut dyn io::Read,
+    executable: Executable,
+    placed: &mut Placed,
+) -> Result<(), RunError> {
+    tree.place(path, content, executable, placed)
+        .map_err(|source| BackendError::Place { path: path.to_string(), source }.into())
+}
+
+/// Adds the limits that only the files or the exception tell of.
+fn touched(ended: &mut Ended, tree: &WorkTree, exception: Option<&types::Exception>) {
+    let mut more = tree.full();
+    if let Some(exception) = exception {
+        if exception.kind == "MemoryError" {
+            more.push(LimitKind::Memory);
+        }
+        if exception.message.starts_with("[Errno 28]") {
+            more.push(LimitKind::Disk);
+        }
+    }
+    ended.hits.extend(more);
+    ended.hits.sort_unstable();
+    ended.hits.dedup();
+}
+
+/// The first two numbers of a version.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let start = version.find(|c: char| c.is_ascii_digit())?;
+    let mut parts = version[start..].split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(numbers("v22.6.0"), Some((22, 6)));
+        assert_eq!(numbers("Python 3.11.7"), Some((3, 11)));
+        assert!(numbers("v9.11.2") < numbers("v22.6.0"));
+        assert_eq!(numbers("unknown"), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! Why the engine could not carry out a run.
+
+use std::io;
+use std::path::PathBuf;
+
+use types::{BackendKind, ErrorBody, ErrorCode, Layer, LimitError, PathError};
+
+/// Why a backend could not isolate or watch a run.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The keeper program could not be started.
+    #[error("the sandbox keeper could not be started")]
+    Spawn(#[from] jail::SpawnError),
+    /// The keeper went away while a run was under way.
+    #[error("the sandbox keeper ended unexpectedly")]
+    KeeperGone,
+    /// A layer that must be on cannot be had.
+    #[error("layer `{layer}` cannot be had on this host: {step} failed")]
+    Layer {
+        /// Which.
+        layer: Layer,
+        /// What was tried.
+        step: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A step of the set-up failed.
+    #[error("the sandbox could not be set up: {step} failed")]
+    Step {
+        /// What was tried.
+        step: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The program is not there, or cannot be executed.
+    #[error("`{program}` cannot be started in the sandbox")]
+    Program {
+        /// As it was asked for.
+        program: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Arguments and environment are more than a message holds.
+    #[error("arguments and environment are larger than {} KiB", jail::MAX_MESSAGE >> 10)]
+    TooLarge,
+    /// A file of the run could not be placed or read.
+    #[error("`{path}` could not be placed in the sandbox")]
+    Place {
+        /// Below `/work`.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Pipes and the like.
+    #[error("the host ran out of descriptors or memory")]
+    Host(#[source] io::Error),
+}
+
+/// Why the engine could not carry out a run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The request contradicts itself.
+    #[error("{0}")]
+    Request(&'static str),
+    /// A path in the request is not plain.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A limit is zero, absurd or above the ceiling.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// No recipe has this name.
+    #[error("unknown language `{0}`")]
+    UnknownLanguage(String),
+    /// The recipe's program is not installed.
+    #[error("no program for language `{language}` was found (looked for {programs})")]
+    InterpreterMissing {
+        /// The recipe.
+        language: &'static str,
+        /// What was looked for.
+        programs: String,
+    },
+    /// The program found is older than the recipe needs.
+    #[error("language `{language}` needs {needs}, found {found}")]
+    InterpreterOld {
+        /// The recipe.
+        language: &'static str,
+        /// What it needs.
+        needs: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// A file given by the caller cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Input {
+        /// As the caller gave it.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Files cannot be brought back.
+    #[error("cannot write `{}`", path.display())]
+    Output {
+        /// As the caller gave it.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The state folder cannot be used.
+    #[error("the state folder `{}` cannot be used", path.display())]
+    State {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The contract has it, this version or host has not.
+    #[error("{what} is not available in this version")]
+    Unsupported {
+        /// The option or value.
+        what: String,
+    },
+    /// A layer that the caller requires is missing.
+    #[error("required layer `{layer}` is missing: {why}")]
+    Required {
+        /// Which.
+        layer: Layer,
+        /// Why it is not there.
+        why: String,
+    },
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+impl RunError {
+    /// What a program matches on.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Request(_) | Self::Path(_) => ErrorCode::InvalidRequest,
+            Self::Limit(_) => ErrorCode::InvalidLimit,
+            Self::UnknownLanguage(_) => ErrorCode::UnknownLanguage,
+            Self::InterpreterMissing { .. } | Self::InterpreterOld { .. } => ErrorCode::InterpreterMissing,
+            Self::Input { .. } => ErrorCode::InputUnreadable,
+            Self::Output { .. } => ErrorCode::OutputUnwritable,
+            Self::State { .. } => ErrorCode::StateUnwritable,
+            Self::Unsupported { .. } => ErrorCode::Unsupported,
+            Self::Required { .. } => ErrorCode::IsolationUnavailable,
+            Self::Backend(error) => error.code(),
+        }
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Request(_) => "see `saggar run --help` for an example".to_owned(),
+            Self::Path(_) => "files go below /work: use a relative path of plain names".to_owned(),
+            Self::Limit(_) => "see the defaults with `saggar run --help`".to_owned(),
+            Self::UnknownLanguage(_) => format!("known languages: {}", crate::language::names()),
+            Self::InterpreterMissing { language, .. } => format!(
+                "install it, put it on PATH, or name it in the settings: [interpreters] {language} = \"/path/to/program\""
+            ),
+            Self::InterpreterOld { language, .. } => {
+                format!("install a newer one, or name it in the settings: [interpreters] {language} = \"/path/to/program\"")
+            }
+            Self::Input { .. } => "check that the file exists and that you may read it".to_owned(),
+            Self::Output { .. } => "check the folder's permissions and free space".to_owned(),
+            Self::State { .. } => "set SAGGAR_HOME to a folder that you may write".to_owned(),
+            Self::Unsupported { .. } => "`saggar --help` lists what this version has".to_owned(),
+            Self::Required { .. } => "`saggar doctor` says how to get it".to_owned(),
+            Self::Backend(error) => error.hint(),
+        }
+    }
+
+    /// The wire form; the source chain stays in the log.
+    #[must_use]
+    pub fn body(&self) -> ErrorBody {
+        let mut message = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            let text = error.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            source = error.source();
+        }
+        ErrorBody { code: self.code(), message, hint: self.hint() }
+    }
+}
+
+impl BackendError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Layer { .. } => ErrorCode::IsolationUnavailable,
+            Self::Program { .. } => ErrorCode::ProgramMissing,
+            Self::TooLarge => ErrorCode::InvalidRequest,
+            Self::Place { source, .. } if is_full(source) => ErrorCode::InvalidRequest,
+            Self::Host(_) => ErrorCode::ResourcesExhausted,
+            Self::Spawn(_) | Self::KeeperGone | Self::Step { .. } | Self::Place { .. } => ErrorCode::SandboxFailed,
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::Layer { layer, .. } => crate::doctor::remedy(*layer).to_owned(),
+            Self::Program { .. } => {
+                "programs are looked up in the sandbox's own PATH: /usr/local/bin, /usr/bin, /bin and the folders of found interpreters"
+                    .to_owned()
+            }
+            Self::TooLarge => "put long arguments into a file and pass it with --file or on standard input".to_owned(),
+            Self::Place { source, .. } if is_full(source) => "inputs count toward --disk and --inodes: raise them".to_owned(),
+            Self::Host(_) => "raise `ulimit -n`, or run fewer programs at once".to_owned(),
+            Self::Spawn(_) | Self::KeeperGone | Self::Step { .. } | Self::Place { .. } => {
+                "`saggar doctor` tries every layer and says what fails".to_owned()
+            }
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}
+
+/// For messages about a backend that does not exist here.
+pub(crate) fn unsupported_backend(kind: BackendKind) -> RunError {
+    RunError::Unsupported { what: format!("backend `{}`", kind.name()) }
+}

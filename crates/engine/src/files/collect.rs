@@ -1,0 +1,219 @@
+//! Finding what a run left in `/work`.
+
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{FileType, Mode, OFlags, RawDir, openat2};
+use sha2::{Digest, Sha256};
+use types::{Change, FileRecord, RelPath};
+
+use super::glob::Glob;
+use super::place::Placed;
+use super::tree::{BENEATH, WorkTree, open_regular};
+use crate::error::RunError;
+
+/// The most files that are reported.
+const MOST_FILES: usize = 10_000;
+/// The most entries that are looked at: links and folders cost time too.
+const MOST_ENTRIES: usize = 100_000;
+/// The most content that travels inside a result.
+const MOST_INLINE: u64 = 32 << 20;
+
+/// What to do with what is found.
+pub(crate) struct Collection<'a, 'r> {
+    /// What was placed before the run.
+    pub(crate) placed: &'a Placed,
+    /// Which files travel inside the result.
+    pub(crate) inline: &'a [Glob],
+    /// Who gets all of them, if anybody.
+    pub(crate) receiver: Option<&'a mut (dyn Receive + 'r)>,
+    /// The most bytes that are read; holes of sparse files count.
+    pub(crate) most_bytes: u64,
+}
+
+/// Takes files as they are found.
+pub(crate) trait Receive: Send {
+    /// Takes the first `bytes` bytes of a regular file.
+    fn receive(&mut self, path: &str, from: &mut std::fs::File, bytes: u64) -> Result<(), RunError>;
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) files: Vec<FileRecord>,
+    /// What was left out and why, for people.
+    pub(crate) remarks: Vec<String>,
+}
+
+#[derive(Default)]
+struct Left {
+    links: usize,
+    special: usize,
+    names: usize,
+    deep: usize,
+    unreadable: usize,
+    beyond: usize,
+    not_inline: usize,
+}
+
+struct Walk<'a, 'r> {
+    collection: Collection<'a, 'r>,
+    root: OwnedFd,
+    found: Collected,
+    left: Left,
+    entries: usize,
+    bytes: u64,
+    inline_bytes: u64,
+}
+
+impl WorkTree {
+    /// Walks `/work` and reports every regular file that was made or changed. Nothing of the run may be alive.
+    pub(crate) fn collect(&self, collection: Collection<'_, '_>) -> Result<Collected, RunError> {
+        let Ok(root) = self.folder("work") else { return Ok(Collected::default()) };
+        let mut walk = Walk {
+            collection,
+            root,
+            found: Collected::default(),
+            left: Left::default(),
+            entries: 0,
+            bytes: 0,
+            inline_bytes: 0,
+        };
+        // A stack of paths, not of calls: the run decides how deep its folders are.
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            walk.folder(&folder, &mut folders)?;
+        }
+        walk.found.files.sort_by(|a, b| a.path.cmp(&b.path));
+        walk.found.remarks = walk.left.remarks();
+        Ok(walk.found)
+    }
+}
+
+impl Walk<'_, '_> {
+    fn folder(&mut self, folder: &str, folders: &mut Vec<String>) -> Result<(), RunError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = if folder.is_empty() { "." } else { folder };
+        let Ok(fd) = openat2(&self.root, path, flags, Mode::empty(), BENEATH) else {
+            self.left.unreadable += 1;
+            return Ok(());
+        };
+        let mut space = [MaybeUninit::uninit(); 16 << 10];
+        let mut entries = RawDir::new(fd, &mut space);
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            self.entries += 1;
+            if self.entries > MOST_ENTRIES {
+                self.left.beyond += 1;
+                folders.clear();
+                return Ok(());
+            }
+            let Some(path) = plain(folder, name) else {
+                self.left.names += 1;
+                continue;
+            };
+            match entry.file_type() {
+                FileType::Directory if path.split('/').count() >= RelPath::MAX_DEPTH || path.len() > 3000 => {
+                    self.left.deep += 1;
+                }
+                FileType::Directory => folders.push(path),
+                FileType::RegularFile => self.file(path)?,
+                FileType::Symlink => self.left.links += 1,
+                _ => self.left.special += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: String) -> Result<(), RunError> {
+        let Ok(mut file) = open_regular(&self.root, &path) else {
+            self.left.unreadable += 1;
+            return Ok(());
+        };
+        let size = file.metadata().map_or(u64::MAX, |meta| meta.len());
+        if self.found.files.len() >= MOST_FILES || size > self.collection.most_bytes - self.bytes {
+            self.left.beyond += 1;
+            return Ok(());
+        }
+        let inline = self.collection.inline.iter().any(|glob| glob.matches(&path));
+        let inline = inline && {
+            let fits = self.inline_bytes + size <= MOST_INLINE;
+            self.left.not_inline += usize::from(!fits);
+            fits
+        };
+        let Ok((hash, bytes, content)) = read(&mut file, size, inline) else {
+            self.left.unreadable += 1;
+            return Ok(());
+        };
+        self.bytes += bytes;
+        let change = match self.collection.placed.get(&path) {
+            Some(before) if *before == hash => return Ok(()),
+            Some(_) => Change::Modified,
+            None => Change::Created,
+        };
+        self.inline_bytes += content.as_ref().map_or(0, |content| content.len() as u64);
+        if let Some(receiver) = &mut self.collection.receiver {
+            receiver.receive(&path, &mut file, bytes)?;
+        }
+        let base64 = content.map(|content| STANDARD.encode(content));
+        self.found.files.push(FileRecord { path, bytes, sha256: hex(&hash), change, base64 });
+        Ok(())
+    }
+}
+
+/// A path that a person and a JSON text can hold: UTF-8 without control characters.
+fn plain(folder: &str, name: &[u8]) -> Option<String> {
+    let name = std::str::from_utf8(name).ok().filter(|name| !name.chars().any(char::is_control))?;
+    Some(if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") })
+}
+
+/// Hashes at most `size` bytes, and keeps them if asked to.
+fn read(file: &mut std::fs::File, size: u64, keep: bool) -> io::Result<([u8; 32], u64, Option<Vec<u8>>)> {
+    let mut hash = Sha256::new();
+    let mut kept = keep.then(Vec::new);
+    let mut buffer = vec![0; 64 << 10];
+    let mut bytes = 0;
+    let mut file = file.take(size);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok((hash.finalize().into(), bytes, kept)),
+            Ok(n) => {
+                hash.update(&buffer[..n]);
+                bytes += n as u64;
+                if let Some(kept) = &mut kept {
+                    kept.extend_from_slice(&buffer[..n]);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Left {
+    fn remarks(&self) -> Vec<String> {
+        let remark = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+        [
+            remark(self.links, "symbolic links were not followed"),
+            remark(self.special, "sockets, FIFOs or devices were left out"),
+            remark(self.names, "entries were left out because their names are not printable text"),
+            remark(self.deep, "folders were left out because they are nested too deep"),
+            remark(self.unreadable, "entries were left out because they cannot be read"),
+            remark(self.beyond, "files were left out because there are too many, or too many bytes"),
+            remark(self.not_inline, "files were too large to travel inside the result; use --out"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}

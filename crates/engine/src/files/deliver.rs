@@ -1,0 +1,84 @@
+//! Writing a run's files into a folder of the caller's.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::collect::Receive;
+use crate::error::RunError;
+
+/// The caller's folder. Inside it nothing is followed: what a link there points to was never asked for.
+pub(crate) struct OutFolder {
+    path: PathBuf,
+    fd: OwnedFd,
+}
+
+/// As for the run's own tree, but the caller's folder may hold other file systems.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+impl OutFolder {
+    /// Opens `path`, making it if it is not there.
+    pub(crate) fn open(path: &Path) -> Result<Self, RunError> {
+        let failed = |source: io::Error| RunError::Output { path: path.to_path_buf(), source };
+        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(failed)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(e.into()))?;
+        Ok(Self { path: path.to_path_buf(), fd })
+    }
+
+    fn write(&self, path: &str, from: &mut File, bytes: u64) -> io::Result<()> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let folder = self.folder(folder)?;
+        let temporary = format!(".saggar-{}-{}", std::process::id(), from.metadata()?.ino());
+        // Set-id bits stay behind; whether it may be executed does not.
+        let mode = if from.metadata()?.mode() & 0o100 == 0 { 0o644 } else { 0o755 };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut into = File::from(openat2(&folder, temporary.as_str(), flags, Mode::from(mode), BENEATH)?);
+        from.rewind()?;
+        let written = copy(&mut from.take(bytes), &mut into)
+            .and_then(|()| Ok(renameat(&folder, temporary.as_str(), &folder, name)?));
+        if written.is_err() {
+            let _ = unlinkat(&folder, temporary.as_str(), AtFlags::empty());
+        }
+        written
+    }
+
+    fn folder(&self, path: &str) -> io::Result<OwnedFd> {
+        let mut folder = self.fd.try_clone()?;
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            match mkdirat(&folder, part, Mode::from(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            folder = openat2(&folder, part, flags, Mode::empty(), BENEATH)?;
+        }
+        Ok(folder)
+    }
+}
+
+impl Receive for OutFolder {
+    /// Writes one file under its own name; it appears whole or not at all.
+    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<(), RunError> {
+        self.write(path, from, bytes).map_err(|source| RunError::Output { path: self.path.join(path), source })
+    }
+}
+
+/// `io::copy` would map or splice; this reads what was hashed and no more.
+fn copy(from: &mut dyn Read, into: &mut File) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => into.write_all(&buffer[..n])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Finding a language's program on the host: the first real one on PATH, shims seen through, and the tree it lives in.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+/// Folders that every sandbox shows anyway.
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64"];
+
+/// Trees that belong together as a whole, wherever in them a program lies.
+const WHOLE: &[&str] = &["/nix/store", "/home/linuxbrew/.linuxbrew"];
+
+/// Folders that hold other people's things: never shown as a program's own tree.
+const SHARED: &[&str] = &[
+    "/", "/root", "/home", "/opt", "/var", "/tmp", "/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/srv", "/mnt",
+    "/media", "/var/tmp", "/var/lib", "/snap",
+];
+
+/// A program that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// How it is called, inside as on the host.
+    pub(crate) program: String,
+    /// Trees that must be visible for it to work, beyond the system's own.
+    pub(crate) roots: Vec<String>,
+}
+
+impl Found {
+    /// Its folder, if that is not one of the system's.
+    pub(crate) fn own_folder(&self) -> Option<&str> {
+        let folder = Path::new(&self.program).parent()?;
+        if is_system(folder) { None } else { folder.to_str() }
+    }
+}
+
+/// Looks for `programs`: as the settings name one of them, else on PATH.
+pub(crate) fn find(language: &str, programs: &[&str], chosen: &BTreeMap<String, PathBuf>) -> Option<Found> {
+    if let Some(path) = chosen.get(language) {
+        return real(path);
+    }
+    let path = env::var_os("PATH")?;
+    programs.iter().find_map(|name| {
+        // A relative entry means the working directory, which may be somebody else's.
+        env::split_paths(&path).filter(|folder| folder.is_absolute()).find_map(|folder| real(&folder.join(name)))
+    })
+}
+
+/// Python and Node, for commands that may be either.
+pub(crate) fn visible_interpreters(chosen: &BTreeMap<String, PathBuf>) -> Vec<Found> {
+    let found = [("python", &["python3", "python"][..]), ("node", &["node", "nodejs"][..])];
+    found.into_iter().filter_map(|(language, programs)| find(language, programs, chosen)).collect()
+}
+
+/// The real program behind `path`, or nothing if there is none that we may execute.
+fn real(path: &Path) -> Option<Found> {
+    let path = see_through(path)?;
+    if access(&path, Access::EXEC_OK).is_err() || !path.is_file() {
+        return None;
+    }
+    let target = fs::canonicalize(&path).ok()?;
+    let mut roots = Vec::new();
+    let mut program = path.clone();
+    if let Some(environment) = virtual_environment(&path) {
+        roots.push(environment);
+    } else if !is_system(&path) {
+        // The link may lie in a folder that is not shown; what it points to is.
+        program.clone_from(&target);
+    }
+    if !is_system(&target) {
+        roots.extend(own_trees(&target));
+    }
+    let roots: Option<Vec<String>> = roots.into_iter().map(|root| root.to_str().map(str::to_owned)).collect();
+    let mut roots = roots?;
+    roots.sort();
+    roots.dedup();
+    Some(Found { program: program.to_str()?.to_owned(), roots })
+}
+
+/// Follows what version managers put on PATH to what they would start.
+fn see_through(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?;
+    if let Some(root) = path.parent().filter(|folder| folder.ends_with("shims")).and_then(Path::parent) {
+        return version_of(root).map(|version| root.join("versions").join(version).join("bin").join(name));
+    }
+    let target = fs::canonicalize(path).ok()?;
+    match target.file_name()?.to_str()? {
+        "rustup" => toolchain(name.to_str()?),
+        // They start something that only they know.
+        "snap" | "volta-shim" | "mise" | "asdf" => None,
+        _ => Some(path.to_path_buf()),
+    }
+}
+
+/// The version that pyenv and its kin start: from the environment, else their own file. A file in the working directory
+/// is not asked: that may be somebody else's.
+fn version_of(root: &Path) -> Option<String> {
+    let asked = env::var("PYENV_VERSION").ok().filter(|_| root.ends_with(".pyenv"));
+    let text = asked.or_else(|| small_file(&root.join("version")))?;
+    let version = text.split([':', '\n', ' ']).find(|word| !word.is_empty())?;
+    (version != "system" && !version.contains('/')).then(|| version.to_owned())
+}
+
+/// The program of rustup's default toolchain.
+fn toolchain(name: &str) -> Option<PathBuf> {
+    let home = env::var_os("RUSTUP_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".rustup")))?;
+    let toolchain = match env::var("RUSTUP_TOOLCHAIN") {
+        Ok(toolchain) => toolchain,
+        Err(_) => {
+            let settings: toml::Table = small_file(&home.join("settings.toml"))?.parse().ok()?;
+            settings.get("default_toolchain")?.as_str()?.to_owned()
+        }
+    };
+    (!toolchain.contains('/')).then(|| home.join("toolchains").join(toolchain).join("bin").join(name))
+}
+
+/// The root of the virtual environment that `path` is the interpreter of.
+fn virtual_environment(path: &Path) -> Option<PathBuf> {
+    let root = path.parent()?.parent()?;
+    (root.join("pyvenv.cfg").is_file() && !is_shared(root)).then(|| root.to_path_buf())
+}
+
+/// The smallest set of trees that holds `program` and what it loads.
+fn own_trees(program: &Path) -> Vec<PathBuf> {
+    if let Some(whole) = WHOLE.iter().find(|whole| program.starts_with(whole)) {
+        return vec![PathBuf::from(whole)];
+    }
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let prefix = if folder.ends_with("bin") { folder.parent().unwrap_or(folder) } else { folder };
+    if !is_shared(prefix) {
+        return vec![prefix.to_path_buf()];
+    }
+    // Installed straight into a home or the like: the program itself and its library, nothing beside them.
+    let libraries = fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
+    let library = |name: &str| name.starts_with("python") || name.starts_with("libpython") || name == "node_modules";
+    libraries
+        .filter(|entry| entry.file_name().to_str().is_some_and(library))
+        .map(|entry| entry.path())
+        .chain([program.to_path_buf()])
+        .collect()
+}
+
+fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
+/// Whether a folder belongs to more than one program: a home, a top folder.
+fn is_shared(path: &Path) -> bool {
+    SHARED.iter().any(|shared| path == Path::new(shared))
+        || home().is_some_and(|home| home.starts_with(path))
+        || path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2
+        || (path.starts_with("/home") && path.components().count() <= 3)
+}
+
+fn home() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+}
+
+/// A settings file of a version manager; anything large is not one.
+fn small_file(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(64 << 10).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_is_never_shown_whole() {
+        for path in ["/", "/root", "/home", "/home/ada", "/opt", "/srv", "/data"] {
+            assert!(is_shared(Path::new(path)), "{path}");
+        }
+        for path in ["/root/.pyenv/versions/3.11.7", "/home/ada/project/.venv", "/opt/python3.12"] {
+            assert!(!is_shared(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_program_in_a_home_shows_itself_and_its_library_only() {
+        let home = std::env::temp_dir().join(format!("saggar-find-{}", std::process::id()));
+        fs::create_dir_all(home.join("bin")).unwrap();
+        fs::write(home.join("bin/python3"), "").unwrap();
+        assert_eq!(own_trees(&home.join("bin/python3")), vec![home.clone()]);
+        assert_eq!(own_trees(Path::new("/home/ada/bin/python3")), vec![PathBuf::from("/home/ada/bin/python3")]);
+        fs::remove_dir_all(&home).unwrap();
+    }
+}

@@ -1,0 +1,70 @@
+//! Languages: recipes as data, and where their programs are on this host.
+
+mod find;
+mod recipe;
+
+pub(crate) use find::{Found, find, visible_interpreters};
+pub(crate) use recipe::{Fill, RECIPES, Recorder, Step};
+pub use recipe::Recipe;
+
+/// Where the interpreters' drivers leave the record of an exception.
+pub(crate) const EXCEPTION_RECORD: &str = ".saggar-exception.json";
+
+/// Drivers that every sandbox sees, as `(guest path, content)`.
+pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
+    [
+        (recipe::PYTHON_DRIVER, include_str!("driver/python.py")),
+        (recipe::NODE_DRIVER, include_str!("driver/node.cjs")),
+    ]
+    .into_iter()
+}
+
+/// The recipe called `name`.
+pub(crate) fn recipe(name: &str) -> Option<&'static Recipe> {
+    RECIPES.iter().find(|recipe| recipe.name == name || recipe.aliases.contains(&name))
+}
+
+/// The recipe's name for a file, by its ending.
+#[must_use]
+pub fn for_file_name(name: &str) -> Option<&'static str> {
+    let (_, ending) = name.rsplit_once('.')?;
+    RECIPES.iter().find(|recipe| recipe.endings.contains(&ending)).map(|recipe| recipe.name)
+}
+
+/// Every recipe's name, for messages.
+pub(crate) fn names() -> String {
+    RECIPES.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_run_by_its_ending() {
+        for (file, language) in [
+            ("a.py", Some("python")),
+            ("x/y.mjs", Some("node")),
+            ("s.sh", Some("bash")),
+            ("m.cpp", Some("cpp")),
+            ("t.ts", Some("typescript")),
+            ("R.R", Some("r")),
+            ("README", None),
+            ("data.csv", None),
+        ] {
+            assert_eq!(for_file_name(file), language, "{file}");
+        }
+    }
+
+    #[test]
+    fn no_two_recipes_answer_to_one_name_or_ending() {
+        let names: Vec<_> = RECIPES.iter().flat_map(|r| r.aliases.iter().copied().chain([r.name])).collect();
+        let endings: Vec<_> = RECIPES.iter().flat_map(|r| r.endings.iter().copied()).collect();
+        for list in [names, endings] {
+            let mut unique = list.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            assert_eq!(unique.len(), list.len(), "{list:?}");
+        }
+    }
+}

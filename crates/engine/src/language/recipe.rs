@@ -1,0 +1,251 @@
+//! How each language is compiled and run. Data only: a new language is a new row.
+
+use types::Limits;
+
+pub(super) const PYTHON_DRIVER: &str = "/opt/saggar/python.py";
+pub(super) const NODE_DRIVER: &str = "/opt/saggar/node.cjs";
+
+/// How one language is compiled and run.
+#[derive(Debug)]
+pub struct Recipe {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// Other names that people use.
+    pub aliases: &'static [&'static str],
+    /// File endings.
+    pub endings: &'static [&'static str],
+    /// File name of code that has none.
+    pub file: &'static str,
+    /// Programs to look for, best first.
+    pub programs: &'static [&'static str],
+    /// How it is compiled, if it is.
+    pub(crate) compile: Option<Step>,
+    /// How it is run.
+    pub(crate) run: Step,
+    /// Arguments that make the program tell its version.
+    pub(crate) version: &'static [&'static str],
+    /// The oldest version that will do, as `(major, minor)` and as text.
+    pub(crate) needs: Option<((u32, u32), &'static str)>,
+    /// Who records an exception.
+    pub(crate) recorder: Recorder,
+}
+
+/// A command. In its words `{program}` is the program found, `{file}` the code, `{stem}` its name without ending,
+/// `{memory_mb}`, `{heap_mb}` and `{cpus}` the run's limits; `{args}` stands for all of the caller's arguments.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// A program other than the recipe's own, looked for in the same way.
+    pub(crate) program: Option<&'static str>,
+    pub(crate) argv: &'static [&'static str],
+    pub(crate) env: &'static [(&'static str, &'static str)],
+}
+
+/// Who tells the engine about an exception.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorder {
+    /// Nobody: the language has no uncaught exceptions we can see.
+    None,
+    /// A driver leaves a record.
+    Driver,
+}
+
+/// What the words of a step are filled with.
+pub(crate) struct Fill<'a> {
+    pub(crate) program: &'a str,
+    pub(crate) file: &'a str,
+    pub(crate) limits: &'a Limits,
+    pub(crate) args: &'a [String],
+}
+
+impl Step {
+    /// The command's words.
+    pub(crate) fn argv(&self, fill: &Fill<'_>) -> Vec<String> {
+        self.argv
+            .iter()
+            .flat_map(|word| if *word == "{args}" { fill.args.to_vec() } else { vec![fill.word(word)] })
+            .collect()
+    }
+
+    /// Variables on top of the minimal environment.
+    pub(crate) fn env(&self, fill: &Fill<'_>) -> Vec<(String, String)> {
+        self.env.iter().map(|(name, value)| ((*name).to_owned(), fill.word(value))).collect()
+    }
+}
+
+impl Fill<'_> {
+    fn word(&self, word: &str) -> String {
+        let stem = self.file.rsplit_once('.').map_or(self.file, |(stem, _)| stem);
+        let memory = self.limits.memory >> 20;
+        let cpus = self.limits.cpus.ceil().to_string();
+        word.replace("{program}", self.program)
+            .replace("{file}", self.file)
+            .replace("{stem}", stem)
+            .replace("{memory_mb}", &memory.max(1).to_string())
+            // What a garbage collector may use before the kernel's limit ends it.
+            .replace("{heap_mb}", &(memory * 3 / 4).max(8).to_string())
+            .replace("{cpus}", &cpus)
+    }
+}
+
+const fn run(argv: &'static [&'static str]) -> Step {
+    Step { program: None, argv, env: &[] }
+}
+
+const PLAIN: Recipe = Recipe {
+    name: "",
+    aliases: &[],
+    endings: &[],
+    file: "",
+    programs: &[],
+    compile: None,
+    run: run(&["{program}", "/work/{file}", "{args}"]),
+    version: &["--version"],
+    needs: None,
+    recorder: Recorder::None,
+};
+
+/// Compiled to `/work/main`.
+const BINARY: Step = Step { program: None, argv: &["/work/main", "{args}"], env: &[] };
+
+/// Every language.
+pub(crate) const RECIPES: &[Recipe] = &[
+    Recipe {
+        name: "python",
+        aliases: &["python3", "py"],
+        endings: &["py"],
+        file: "main.py",
+        programs: &["python3", "python"],
+        // Unbuffered: output written before a kill is output that was returned.
+        run: run(&["{program}", "-u", PYTHON_DRIVER, "/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
+        recorder: Recorder::Driver,
+        ..PLAIN
+    },
+    Recipe { name: "bash", aliases: &["sh", "shell"], endings: &["sh", "bash"], file: "main.sh", programs: &["bash"], ..PLAIN },
+    Recipe {
+        name: "node",
+        aliases: &["javascript", "js"],
+        endings: &["js", "mjs", "cjs"],
+        file: "main.js",
+        programs: &["node", "nodejs"],
+        run: run(&["{program}", "--max-old-space-size={heap_mb}", "--require", NODE_DRIVER, "/work/{file}", "{args}"]),
+        recorder: Recorder::Driver,
+        ..PLAIN
+    },
+    Recipe {
+        name: "typescript",
+        aliases: &["ts"],
+        endings: &["ts", "mts", "cts"],
+        file: "main.ts",
+        programs: &["node", "nodejs"],
+        run: run(&[
+            "{program}",
+            "--max-old-space-size={heap_mb}",
+            "--experimental-strip-types",
+            "--disable-warning=ExperimentalWarning",
+            "--require",
+            NODE_DRIVER,
+            "/work/{file}",
+            "{args}",
+        ]),
+        needs: Some(((22, 6), "Node 22.6, the first that strips types")),
+        recorder: Recorder::Driver,
+        ..PLAIN
+    },
+    Recipe {
+        name: "c",
+        endings: &["c"],
+        file: "main.c",
+        programs: &["cc", "gcc", "clang"],
+        compile: Some(run(&["{program}", "-O2", "-pthread", "-o", "main", "./{file}", "-lm"])),
+        run: BINARY,
+        ..PLAIN
+    },
+    Recipe {
+        name: "cpp",
+        aliases: &["c++", "cxx"],
+        endings: &["cpp", "cc", "cxx"],
+        file: "main.cpp",
+        programs: &["c++", "g++", "clang++"],
+        compile: Some(run(&["{program}", "-O2", "-pthread", "-o", "main", "./{file}"])),
+        run: BINARY,
+        ..PLAIN
+    },
+    Recipe {
+        name: "rust",
+        aliases: &["rs"],
+        endings: &["rs"],
+        file: "main.rs",
+        programs: &["rustc"],
+        compile: Some(run(&["{program}", "--edition", "2021", "-O", "-o", "main", "./{file}"])),
+        run: BINARY,
+        ..PLAIN
+    },
+    Recipe {
+        name: "go",
+        aliases: &["golang"],
+        endings: &["go"],
+        file: "main.go",
+        programs: &["go"],
+        compile: Some(Step {
+            program: None,
+            argv: &["{program}", "build", "-o", "main", "./{file}"],
+            env: &[
+                ("GOCACHE", "/tmp/go-cache"),
+                ("GOPATH", "/tmp/go"),
+                ("GO111MODULE", "off"),
+                ("CGO_ENABLED", "0"),
+                ("GOMAXPROCS", "2"),
+            ],
+        }),
+        run: Step {
+            program: None,
+            argv: BINARY.argv,
+            env: &[("GOMAXPROCS", "{cpus}"), ("GOMEMLIMIT", "{heap_mb}MiB")],
+        },
+        version: &["version"],
+        ..PLAIN
+    },
+    Recipe {
+        name: "java",
+        endings: &["java"],
+        file: "Main.java",
+        programs: &["javac"],
+        compile: Some(run(&["{program}", "-J-XX:+UseSerialGC", "-J-Xshare:auto", "-d", ".", "./{file}"])),
+        run: Step {
+            program: Some("java"),
+            argv: &[
+                "{program}",
+                "-XX:+UseSerialGC",
+                "-Xshare:auto",
+                "-XX:ActiveProcessorCount={cpus}",
+                "-Xmx{heap_mb}m",
+                "-cp",
+                "/work",
+                "{stem}",
+                "{args}",
+            ],
+            env: &[],
+        },
+        ..PLAIN
+    },
+    Recipe { name: "ruby", aliases: &["rb"], endings: &["rb"], file: "main.rb", programs: &["ruby"], ..PLAIN },
+    Recipe { name: "perl", aliases: &["pl"], endings: &["pl"], file: "main.pl", programs: &["perl"], ..PLAIN },
+    Recipe { name: "php", endings: &["php"], file: "main.php", programs: &["php"], ..PLAIN },
+    Recipe {
+        name: "lua",
+        endings: &["lua"],
+        file: "main.lua",
+        programs: &["lua", "lua5.4", "lua5.3", "luajit"],
+        version: &["-v"],
+        ..PLAIN
+    },
+    Recipe {
+        name: "r",
+        aliases: &["R"],
+        endings: &["R", "r"],
+        file: "main.R",
+        programs: &["Rscript"],
+        run: run(&["{program}", "--vanilla", "/work/{file}", "{args}"]),
+        ..PLAIN
+    },
+];

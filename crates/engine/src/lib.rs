@@ -1,0 +1,25 @@
+//! The corridor behind every door: admit, review, acquire, run, record.
+
+mod admission;
+mod backend;
+mod capture;
+mod doctor;
+mod engine;
+mod error;
+mod exception;
+mod feedback;
+mod files;
+mod id;
+mod language;
+mod review;
+mod settings;
+mod state;
+
+pub use backend::{Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream};
+pub use doctor::{LanguageReport, LayerReport, Report};
+pub use engine::{Caller, Delivery, Engine};
+pub use error::{BackendError, RunError};
+pub use exception::parse_report;
+pub use files::WorkTree;
+pub use language::{Recipe, for_file_name};
+pub use settings::{Settings, SettingsError};

@@ -1,0 +1,175 @@
+//! Settings as written in a file, the environment on top of them.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use types::{Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
+
+/// Everything that is set outside a request. Names of environment variables live here and nowhere else.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Where saggar keeps what outlives a command.
+    pub state: PathBuf,
+    /// Programs by language.
+    pub interpreters: BTreeMap<String, PathBuf>,
+    /// What a request gets that asks for nothing.
+    pub defaults: Limits,
+    /// The most that a request may ask for.
+    pub ceiling: Ceiling,
+    /// Layers without which nothing runs.
+    pub require: Vec<Layer>,
+    /// Walls that the owner of this host gives up by name.
+    pub accept_missing: Vec<Layer>,
+    /// A cgroup that was handed over.
+    pub cgroup: Option<String>,
+}
+
+/// Why settings were refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("cannot read the settings `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not TOML, or a key that does not exist.
+    #[error("the settings `{}` are wrong: {}", path.display(), source.message())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A limit that is zero or absurd.
+    #[error("the settings `{}` are wrong: {source}", path.display())]
+    Limit {
+        /// The file.
+        path: PathBuf,
+        /// Which and why.
+        source: LimitError,
+    },
+    /// Neither `SAGGAR_HOME` nor a home to derive it from.
+    #[error("there is no place for the state folder: neither SAGGAR_HOME nor HOME is set")]
+    NoHome,
+}
+
+impl SettingsError {
+    /// The wire form.
+    #[must_use]
+    pub fn body(&self) -> ErrorBody {
+        let hint = match self {
+            Self::Read { .. } => "check --config and SAGGAR_CONFIG",
+            Self::Parse { .. } => "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling]",
+            Self::Limit { .. } => "limits must be above zero and below the ceiling",
+            Self::NoHome => "set SAGGAR_HOME to a folder that you may write",
+        };
+        let mut message = self.to_string();
+        if let Self::Read { source, .. } = self {
+            message = format!("{message}: {source}");
+        }
+        ErrorBody { code: ErrorCode::InvalidSettings, message, hint: hint.to_owned() }
+    }
+}
+
+/// The file as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    state: Option<PathBuf>,
+    interpreters: BTreeMap<String, PathBuf>,
+    limits: LimitsSpec,
+    ceiling: LimitsSpec,
+    require: Vec<Layer>,
+    accept_missing: Vec<Layer>,
+    cgroup: Option<String>,
+}
+
+impl Settings {
+    /// Reads the file that `config` or the environment names, or the one in its usual place if it is there. The working
+    /// directory is never looked at: it may be somebody else's.
+    pub fn load(config: Option<&Path>) -> Result<Self, SettingsError> {
+        let named = config.map(Path::to_path_buf).or_else(|| absolute("SAGGAR_CONFIG"));
+        let (path, must_exist) = match named {
+            Some(path) => (path, true),
+            None => (usual_place(), false),
+        };
+        let file = match fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text)
+                .map_err(|source| SettingsError::Parse { path: path.clone(), source: Box::new(source) })?,
+            Err(error) if !must_exist && error.kind() == io::ErrorKind::NotFound => File::default(),
+            Err(_) if !must_exist => File::default(),
+            Err(source) => return Err(SettingsError::Read { path, source }),
+        };
+        Self::resolve(file, path)
+    }
+
+    fn resolve(file: File, path: PathBuf) -> Result<Self, SettingsError> {
+        let wrong = |source| SettingsError::Limit { path: path.clone(), source };
+        let most = Ceiling::default();
+        let ceiling = Ceiling(file.ceiling.resolve(&most.0, &most).map_err(wrong)?);
+        let defaults = file.limits.resolve(&Limits::default(), &ceiling).map_err(wrong)?;
+        let state = absolute("SAGGAR_HOME").or(file.state).or_else(usual_state).ok_or(SettingsError::NoHome)?;
+        Ok(Self {
+            state,
+            interpreters: file.interpreters,
+            defaults,
+            ceiling,
+            require: file.require,
+            accept_missing: file.accept_missing,
+            cgroup: env::var("SAGGAR_CGROUP").ok().filter(|path| !path.is_empty()).or(file.cgroup),
+        })
+    }
+}
+
+fn usual_place() -> PathBuf {
+    absolute("XDG_CONFIG_HOME")
+        .or_else(|| Some(absolute("HOME")?.join(".config")))
+        .unwrap_or_else(|| PathBuf::from("/etc"))
+        .join("saggar/saggar.toml")
+}
+
+fn usual_state() -> Option<PathBuf> {
+    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+    Some(data.join("saggar"))
+}
+
+/// A path from the environment. Empty means unset.
+fn absolute(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(text: &str) -> Result<Settings, String> {
+        let file = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+        Settings::resolve(file, PathBuf::from("x")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn unknown_keys_are_errors() {
+        assert!(resolve("nettwork = 1").unwrap_err().contains("unknown field"));
+        assert!(resolve("[limits]\nmemory = 1").unwrap_err().contains("unknown field"));
+        assert!(resolve("require = [\"moat\"]").is_err());
+    }
+
+    #[test]
+    fn a_file_sets_limits_and_layers() {
+        let settings = resolve(
+            "state = '/x'\nrequire = ['cgroup.memory']\n[limits]\nwall_ms = 5000\n[ceiling]\nmemory_mb = 1024\n\
+             [interpreters]\npython = '/opt/p/bin/python3'",
+        )
+        .unwrap();
+        assert_eq!(settings.defaults.wall.as_secs(), 5);
+        assert_eq!(settings.ceiling.0.memory, 1 << 30);
+        assert_eq!(settings.require, [Layer::CgroupMemory]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The kernel's meters: memory, processes and processors of a whole tree, on cgroup v1, v2 or neither.
+
+mod place;
+mod systemd;
+mod v1;
+mod v2;
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use types::Layer;
+
+use crate::wire::Create;
+
+pub(crate) use place::{Placement, prefix};
+
+/// Where this keeper may make groups.
+pub(crate) enum Tree {
+    V1(v1::Tree),
+    V2(v2::Tree),
+    /// No group can be made; the weaker meters take over.
+    None,
+}
+
+/// The group of one run.
+pub(crate) enum Group {
+    V1(v1::Group),
+    V2(v2::Group),
+}
+
+/// What a group counted.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    /// Nanoseconds on the processors, if counted.
+    pub(crate) cpu: Option<u64>,
+    /// Bytes at the peak, if counted.
+    pub(crate) peak: Option<u64>,
+    /// Times that memory ran out.
+    pub(crate) out_of_memory: u64,
+    /// Times that a process or thread was refused.
+    pub(crate) refused_pids: u64,
+}
+
+impl Tree {
+    /// The meters of every group made here.
+    pub(crate) fn layers(&self) -> Vec<Layer> {
+        match self {
+            Self::V1(tree) => tree.layers(),
+            Self::V2(tree) => tree.layers(),
+            Self::None => Vec::new(),
+        }
+    }
+
+    /// A new, empty group with the run's limits on it.
+    pub(crate) fn create(&self, name: &str, limits: &Create) -> Result<Option<Group>, Errno> {
+        Ok(match self {
+            Self::V1(tree) => Some(Group::V1(tree.create(name, limits)?)),
+            Self::V2(tree) => Some(Group::V2(tree.create(name, limits)?)),
+            Self::None => None,
+        })
+    }
+}
+
+impl Group {
+    /// For `clone3`: a process can be born in a v2 group.
+    pub(crate) fn birthplace(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::V1(_) => None,
+            Self::V2(group) => Some(group.folder()),
+        }
+    }
+
+    /// Moves a process in, where it could not be born in it.
+    pub(crate) fn attach(&self, pid: i32) -> Result<(), Errno> {
+        match self {
+            Self::V1(group) => group.attach(pid),
+            Self::V2(_) => Ok(()),
+        }
+    }
+
+    /// Whether the kernel counts this group's memory.
+    pub(crate) fn counts_memory(&self) -> bool {
+        match self {
+            Self::V1(group) => group.event().is_some(),
+            Self::V2(group) => group.counts_memory(),
+        }
+    }
+
+    /// Becomes readable when memory runs out, where the kernel does not kill the whole group by itself.
+    pub(crate) fn out_of_memory_event(&self) -> Option<&OwnedFd> {
+        match self {
+            Self::V1(group) => group.event(),
+            Self::V2(_) => None,
+        }
+    }
+
+    /// What was counted so far.
+    pub(crate) fn counts(&self) -> Counts {
+        match self {
+            Self::V1(group) => group.counts(),
+            Self::V2(group) => group.counts(),
+        }
+    }
+
+    /// Removes the group; `Err(BUSY)` for some milliseconds after its last process went.
+    pub(crate) fn remove(&self) -> Result<(), Errno> {
+        match self {
+            Self::V1(group) => group.remove(),
+            Self::V2(group) => group.remove(),
+        }
+    }
+}
+
+/// One number in a file of one number.
+fn read_number(path: &Path) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The number behind `key` in a file of `key number` lines.
+fn read_keyed(path: &Path, key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+fn write(path: &Path, value: &str) -> Result<(), Errno> {
+    std::fs::write(path, value).map_err(|e| errno(&e))
+}
+
+fn make(path: &Path) -> Result<(), Errno> {
+    std::fs::create_dir(path).map_err(|e| errno(&e))
+}
+
+fn remove(path: &Path) -> Result<(), Errno> {
+    match std::fs::remove_dir(path) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(errno(&e)),
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
+}

@@ -1,0 +1,129 @@
+//! cgroup v1: one folder per controller.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use types::Layer;
+
+use super::{Counts, make, read_keyed, read_number, remove, write};
+use crate::wire::Create;
+
+/// Folders below which groups can be made; each controller may be missing by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    pub(super) memory: Option<PathBuf>,
+    pub(super) pids: Option<PathBuf>,
+    pub(super) cpu: Option<PathBuf>,
+    pub(super) cpuacct: Option<PathBuf>,
+}
+
+/// One run's folders.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    memory: Option<PathBuf>,
+    pids: Option<PathBuf>,
+    cpu: Option<PathBuf>,
+    cpuacct: Option<PathBuf>,
+    event: Option<OwnedFd>,
+}
+
+impl Tree {
+    pub(super) fn is_empty(&self) -> bool {
+        self.layers().is_empty()
+    }
+
+    pub(super) fn layers(&self) -> Vec<Layer> {
+        let mut layers = Vec::new();
+        layers.extend(self.memory.as_ref().map(|_| Layer::CgroupMemory));
+        layers.extend(self.pids.as_ref().map(|_| Layer::CgroupPids));
+        layers.extend(self.cpu.as_ref().and(self.cpuacct.as_ref()).map(|_| Layer::CgroupCpu));
+        layers
+    }
+
+    pub(super) fn create(&self, name: &str, limits: &Create) -> Result<Group, Errno> {
+        // Filled step by step, so that a failure half-way removes what was made.
+        let mut group = Group::default();
+        let result = self.fill(&mut group, name, limits);
+        if result.is_err() {
+            let _ = group.remove();
+        }
+        result.map(|()| group)
+    }
+
+    fn fill(&self, group: &mut Group, name: &str, limits: &Create) -> Result<(), Errno> {
+        if let Some(parent) = &self.memory {
+            let folder = parent.join(name);
+            make(&folder)?;
+            group.memory = Some(folder.clone());
+            write(&folder.join("memory.limit_in_bytes"), &limits.memory.to_string())?;
+            // Memory and swap together: equal limits leave no swap. Kernels without swap accounting lack the file.
+            match write(&folder.join("memory.memsw.limit_in_bytes"), &limits.memory.to_string()) {
+                Ok(()) | Err(Errno::NOENT | Errno::OPNOTSUPP | Errno::ACCESS) => {}
+                Err(errno) => return Err(errno),
+            }
+            let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            let control = open(folder.join("memory.oom_control"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+            let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
+            write(&folder.join("cgroup.event_control"), &line)?;
+            group.event = Some(event);
+        }
+        if let Some(parent) = &self.pids {
+            let folder = parent.join(name);
+            make(&folder)?;
+            group.pids = Some(folder.clone());
+            // Init is one of them, the caller's limit is for his own processes.
+            write(&folder.join("pids.max"), &(limits.pids + 1).to_string())?;
+        }
+        if let Some(parent) = &self.cpu {
+            let folder = parent.join(name);
+            make(&folder)?;
+            group.cpu = Some(folder.clone());
+            write(&folder.join("cpu.cfs_period_us"), "100000")?;
+            write(&folder.join("cpu.cfs_quota_us"), &(limits.millicpus * 100).max(1000).to_string())?;
+        }
+        if let Some(parent) = &self.cpuacct {
+            let folder = parent.join(name);
+            // Where both controllers are mounted together it is the same folder.
+            if group.cpu.as_ref() != Some(&folder) {
+                make(&folder)?;
+            }
+            group.cpuacct = Some(folder);
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.memory, &self.pids, &self.cpu, &self.cpuacct].into_iter().flatten()
+    }
+
+    pub(super) fn attach(&self, pid: i32) -> Result<(), Errno> {
+        self.folders().try_for_each(|folder| write(&folder.join("cgroup.procs"), &pid.to_string()))
+    }
+
+    pub(super) fn event(&self) -> Option<&OwnedFd> {
+        self.event.as_ref()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let memory = |name| self.memory.as_ref().map(|folder| folder.join(name));
+        Counts {
+            cpu: self.cpuacct.as_ref().and_then(|folder| read_number(&folder.join("cpuacct.usage"))),
+            peak: memory("memory.max_usage_in_bytes").and_then(|path| read_number(&path)),
+            out_of_memory: memory("memory.oom_control").and_then(|path| read_keyed(&path, "oom_kill")).unwrap_or(0),
+            refused_pids: self
+                .pids
+                .as_ref()
+                .and_then(|folder| read_keyed(&folder.join("pids.events"), "max"))
+                .unwrap_or(0),
+        }
+    }
+
+    pub(super) fn remove(&self) -> Result<(), Errno> {
+        self.folders().fold(Ok(()), |result, folder| result.and(remove(folder)))
+    }
+}

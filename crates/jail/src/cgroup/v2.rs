@@ -1,0 +1,95 @@
+//! cgroup v2: one folder for all controllers.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use types::Layer;
+
+use super::{Counts, make, read_keyed, read_number, remove, write};
+use crate::wire::Create;
+
+/// A folder with controllers switched on for what is below it.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(super) parent: PathBuf,
+    pub(super) controllers: Vec<Layer>,
+}
+
+/// One run's folder.
+#[derive(Debug)]
+pub(crate) struct Group {
+    counts_memory: bool,
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+impl Tree {
+    pub(super) fn layers(&self) -> Vec<Layer> {
+        self.controllers.clone()
+    }
+
+    pub(super) fn create(&self, name: &str, limits: &Create) -> Result<Group, Errno> {
+        let path = self.parent.join(name);
+        make(&path)?;
+        let made = self.limit(&path, limits).and_then(|()| {
+            open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        });
+        match made {
+            Ok(folder) => {
+                let counts_memory = self.controllers.contains(&Layer::CgroupMemory);
+                Ok(Group { counts_memory, path, folder })
+            }
+            Err(errno) => {
+                let _ = remove(&path);
+                Err(errno)
+            }
+        }
+    }
+
+    fn limit(&self, path: &std::path::Path, limits: &Create) -> Result<(), Errno> {
+        for controller in &self.controllers {
+            match controller {
+                Layer::CgroupMemory => {
+                    write(&path.join("memory.max"), &limits.memory.to_string())?;
+                    // A kernel without swap has no such file, and no swap to forbid.
+                    match write(&path.join("memory.swap.max"), "0") {
+                        Ok(()) | Err(Errno::NOENT) => {}
+                        Err(errno) => return Err(errno),
+                    }
+                    write(&path.join("memory.oom.group"), "1")?;
+                }
+                Layer::CgroupPids => write(&path.join("pids.max"), &(limits.pids + 1).to_string())?,
+                Layer::CgroupCpu => {
+                    write(&path.join("cpu.max"), &format!("{} 100000", (limits.millicpus * 100).max(1000)))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    pub(super) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    pub(super) fn counts_memory(&self) -> bool {
+        self.counts_memory
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            cpu: read_keyed(&self.path.join("cpu.stat"), "usage_usec").map(|us| us * 1000),
+            peak: read_number(&self.path.join("memory.peak")),
+            out_of_memory: read_keyed(&self.path.join("memory.events"), "oom_kill").unwrap_or(0),
+            refused_pids: read_keyed(&self.path.join("pids.events"), "max").unwrap_or(0),
+        }
+    }
+
+    pub(super) fn remove(&self) -> Result<(), Errno> {
+        remove(&self.path)
+    }
+}

@@ -1,0 +1,114 @@
+//! Who a run is: user and group 1000 inside, and which host user that is.
+
+use std::fs;
+
+use rustix::fs::{Gid, Uid};
+use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{
+    CapabilitiesSecureBits, UnshareFlags, set_capabilities_secure_bits, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+use crate::stage;
+use crate::sys;
+
+/// User and group inside every sandbox.
+pub(crate) const GUEST: u32 = 1000;
+
+/// First host user of the runs of a keeper that is root. The run's own process number is added, so that no two runs
+/// alive at once share a user; the range above systemd's containers is nobody's.
+const FIRST: u32 = 0x7000_0000;
+
+/// One past the largest process number that Linux gives.
+const MOST_PIDS: u32 = 1 << 22;
+
+/// How runs get their host user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ids {
+    /// Each run its own; needs root.
+    PerRun,
+    /// All runs the keeper's own: what an ordinary user can give.
+    Own { uid: u32, gid: u32 },
+}
+
+impl Ids {
+    /// Looks at who the keeper is, before it makes any namespace.
+    pub(crate) fn choose() -> Self {
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        let mapped = fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| covers_range(&map));
+        if uid == 0 && mapped { Self::PerRun } else { Self::Own { uid, gid } }
+    }
+
+    /// The host user and group of the run whose init is `pid`.
+    pub(crate) fn owner(self, pid: i32) -> (u32, u32) {
+        match self {
+            Self::PerRun => (FIRST + pid.unsigned_abs(), FIRST + pid.unsigned_abs()),
+            Self::Own { uid, gid } => (uid, gid),
+        }
+    }
+}
+
+/// Whether the user namespace we live in has the range at all; a container's often has not.
+fn covers_range(map: &str) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|n| n.parse::<u64>().unwrap_or(0));
+        let (inside, _, count) = (numbers.next(), numbers.next(), numbers.next());
+        match (inside, count) {
+            (Some(inside), Some(count)) => {
+                inside <= u64::from(FIRST) && u64::from(FIRST + MOST_PIDS) <= inside + count
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Gives an ordinary user's keeper a user namespace with rights over its own mounts, or a root's keeper mounts only.
+pub(crate) fn enter_keeper_namespaces(ids: Ids) -> Result<(), Errno> {
+    match ids {
+        Ids::PerRun => sys::unshare(UnshareFlags::NEWNS),
+        Ids::Own { uid, gid } => {
+            sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+            write_maps("/proc/self", (uid, uid), (gid, gid))
+        }
+    }
+}
+
+/// Maps the guest's ids to `owner` for process `pid`, from outside.
+pub(crate) fn write_maps_of(pid: i32, owner: (u32, u32)) -> Result<(), Errno> {
+    write_maps(&format!("{}/proc/{pid}", stage::HOST_TEXT), (GUEST, owner.0), (GUEST, owner.1))
+}
+
+/// Maps the guest's ids to the one host user that an ordinary user may give, from inside.
+pub(crate) fn write_own_maps(uid: u32, gid: u32) -> Result<(), Errno> {
+    write_maps(&format!("{}/proc/self", stage::HOST_TEXT), (GUEST, uid), (GUEST, gid))
+}
+
+fn write_maps(process: &str, uid: (u32, u32), gid: (u32, u32)) -> Result<(), Errno> {
+    let write = |name: &str, text: String| {
+        fs::write(format!("{process}/{name}"), text)
+            .map_err(|e| Errno::from_raw_os_error(e.raw_os_error().unwrap_or(libc::EIO)))
+    };
+    write("setgroups", "deny".to_owned())?;
+    write("uid_map", format!("{} {} 1", uid.0, uid.1))?;
+    write("gid_map", format!("{} {} 1", gid.0, gid.1))
+}
+
+/// Takes the guest's ids and keeps the capabilities of the new user namespace, which the mounts still need.
+pub(crate) fn become_guest() -> Result<(), Errno> {
+    let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::KEEP_CAPS;
+    set_capabilities_secure_bits(keep)?;
+    let (uid, gid) = (Uid::from_raw(GUEST), Gid::from_raw(GUEST));
+    // `setgroups` is denied where the map was written by its own process; then there is nothing to drop either.
+    match set_thread_groups(&[]) {
+        Ok(()) | Err(Errno::PERM) => {}
+        Err(errno) => return Err(errno),
+    }
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)
+}
+
+/// Makes the group that this process is in look like the root of all groups.
+pub(crate) fn unshare_cgroup_view() -> Result<(), Errno> {
+    sys::unshare(UnshareFlags::NEWCGROUP)
+}

@@ -1,0 +1,220 @@
+//! Process 1 of a sandbox: builds its root, seals itself, starts the program, reaps.
+//!
+//! It is a fork of the keeper that never executes anything else. From the moment it is sealed it has no capability, no
+//! way to a host file and no descriptor but its channel to the keeper; the program inherits the same.
+
+mod root;
+mod seal;
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, chdir, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit, setsid, wait,
+};
+use types::Layer;
+
+use crate::channel::Channel;
+use crate::ids;
+use crate::sys::{self, CStrings};
+use crate::wire::{FromInit, ToInit, Trouble};
+
+pub(crate) use seal::{FILES_ABI, SCOPE_ABI};
+
+/// What a fork of the keeper has in hand when it becomes init.
+pub(crate) struct Init {
+    /// To the keeper.
+    pub(crate) channel: Channel,
+    /// The run's writable tree, a detached mount.
+    pub(crate) writable: OwnedFd,
+}
+
+/// Limits that each process of the run carries itself.
+struct Rlimits {
+    pids: u64,
+    data: Option<u64>,
+    cpu: Option<u64>,
+}
+
+/// A step that failed, before it is told to the keeper.
+pub(crate) trait Step<T> {
+    /// Names the step.
+    fn step(self, what: &str) -> Result<T, Trouble>;
+    /// Names the step and the layer that cannot be had without it.
+    fn wall(self, layer: Layer, what: &str) -> Result<T, Trouble>;
+}
+
+impl<T> Step<T> for Result<T, Errno> {
+    fn step(self, what: &str) -> Result<T, Trouble> {
+        self.map_err(|e| Trouble { layer: None, step: what.to_owned(), errno: e.raw_os_error() })
+    }
+
+    fn wall(self, layer: Layer, what: &str) -> Result<T, Trouble> {
+        self.map_err(|e| Trouble { layer: Some(layer), step: what.to_owned(), errno: e.raw_os_error() })
+    }
+}
+
+impl Init {
+    /// Lives as process 1; returns only through the end of the process.
+    pub(crate) fn live(self) -> ! {
+        let channel = self.channel;
+        // The keeper's descriptors came along: other sandboxes' channels, and the engine's as standard input.
+        let closed = sys::close_all_but(&[channel.as_fd(), self.writable.as_fd()])
+            .and_then(|()| rustix::stdio::dup2_stdin(rustix::stdio::stdout()));
+        if closed.is_err() {
+            sys::exit_now(1)
+        }
+        let Err(trouble) = serve(&channel, self.writable);
+        if let Some(trouble) = trouble {
+            // The keeper may be gone, and then nobody is left to tell.
+            let _ = channel.send(&FromInit::Failed(trouble), &[]);
+        }
+        sys::exit_now(1)
+    }
+}
+
+/// Ends with `Err(None)` when the keeper is gone, which is the normal end too.
+fn serve(channel: &Channel, writable: OwnedFd) -> Result<Infallible, Option<Trouble>> {
+    let Some((ToInit::Go { map_own, accept, unmetered, data, pids, cpu }, _)) =
+        channel.recv().step("wait for the keeper")?
+    else {
+        return Err(None);
+    };
+    if let Some((uid, gid)) = map_own {
+        ids::write_own_maps(uid, gid).wall(Layer::UserNs, "map the user of the sandbox")?;
+    }
+    let mut layers = Vec::new();
+    let proc = root::enter(writable, &accept, &mut layers)?;
+    // Changing ids cleared it: only now does it hold. The keeper's end of the channel is the second way to notice.
+    set_parent_process_death_signal(Some(Signal::KILL)).step("tie init to the keeper")?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide init's memory")?;
+    seal::close(unmetered, &accept, &mut layers)?;
+    channel.send(&FromInit::Sealed { layers }, &[proc.as_fd()]).step("report to the keeper")?;
+    drop(proc);
+
+    let Some((ToInit::Start { programs, argv, env }, streams)) = channel.recv().step("wait for the program")? else {
+        return Err(None);
+    };
+    let main = start(&programs, &argv, &env, streams, &Rlimits { pids, data, cpu })?;
+    let report = reap_until(main).step("wait for the program's end")?;
+    channel.send(&report, &[]).step("report to the keeper")?;
+    // The keeper kills the whole namespace now; until then orphans still need a reaper.
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(_) => {}
+            Err(_) => {
+                let Ok(Some(((), _))) = channel.recv::<()>() else { return Err(None) };
+            }
+        }
+    }
+}
+
+/// Forks the program's process and waits until it has become the program, or failed to.
+fn start(
+    programs: &[String],
+    argv: &[String],
+    env: &[String],
+    streams: Vec<OwnedFd>,
+    limits: &Rlimits,
+) -> Result<Pid, Trouble> {
+    let (failed, tell) = Channel::pair().step("make a channel")?;
+    match sys::fork().step("fork the program")? {
+        None => {
+            drop(failed);
+            let Err(trouble) = become_program(programs, argv, env, streams, limits);
+            let _ = tell.send(&FromInit::Failed(trouble), &[]);
+            sys::exit_now(1)
+        }
+        Some(pid) => {
+            drop(tell);
+            drop(streams);
+            // The channel closes on exec, so silence means that the program runs.
+            match failed.recv().step("wait for exec")? {
+                Some((FromInit::Failed(trouble), _)) => Err(trouble),
+                _ => Pid::from_raw(pid).ok_or(Errno::SRCH).step("fork the program"),
+            }
+        }
+    }
+}
+
+fn become_program(
+    programs: &[String],
+    argv: &[String],
+    env: &[String],
+    streams: Vec<OwnedFd>,
+    limits: &Rlimits,
+) -> Result<Infallible, Trouble> {
+    let argv = CStrings::new(argv).step("read the arguments")?;
+    let env = CStrings::new(env).step("read the environment")?;
+    let programs: Result<Vec<_>, _> = programs.iter().map(|path| CString::new(path.as_str())).collect();
+    let programs = programs.map_err(|_| Errno::INVAL).step("read the program's path")?;
+    setsid().step("leave the session")?;
+    chdir("/work").step("enter /work")?;
+    limits.apply().step("set resource limits")?;
+    let [stdin, stdout, stderr] =
+        <[OwnedFd; 3]>::try_from(streams).map_err(|_| Errno::BADF).step("take the standard streams")?;
+    rustix::stdio::dup2_stdin(stdin).step("place standard input")?;
+    rustix::stdio::dup2_stdout(stdout).step("place standard output")?;
+    rustix::stdio::dup2_stderr(stderr).step("place standard error")?;
+    // Everything else is closed on exec; what is not would be a leak, so that it is checked by the hostile programs.
+    let mut errno = Errno::NOENT;
+    for program in &programs {
+        errno = sys::execve(program, &argv, &env);
+        if !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) {
+            break;
+        }
+    }
+    Err(errno).step("start the program")
+}
+
+impl Rlimits {
+    fn apply(&self) -> Result<(), Errno> {
+        let mib = 1 << 20;
+        set(Resource::Core, 0, 0)?;
+        set(Resource::Nofile, 1024, 4096)?;
+        set(Resource::Memlock, 8 * mib, 8 * mib)?;
+        set(Resource::Stack, 8 * mib, 64 * mib)?;
+        set(Resource::Msgqueue, 819_200, 819_200)?;
+        set(Resource::Sigpending, 4096, 4096)?;
+        set(Resource::Nice, 0, 0)?;
+        set(Resource::Rtprio, 0, 0)?;
+        // Counted inside this user namespace, init included.
+        set(Resource::Nproc, self.pids + 1, self.pids + 1)?;
+        if let Some(data) = self.data {
+            set(Resource::Data, data, data)?;
+        }
+        if let Some(cpu) = self.cpu {
+            set(Resource::Cpu, cpu, cpu + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Never above what the keeper itself may have: raising needs a right that even root can lack.
+fn set(resource: Resource, soft: u64, hard: u64) -> Result<(), Errno> {
+    let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let hard = hard.min(most);
+    setrlimit(resource, Rlimit { current: Some(soft.min(hard)), maximum: Some(hard) })
+}
+
+/// Reaps everything until `main` itself is gone. Siblings made by `CLONE_PARENT` have other numbers and forge nothing.
+fn reap_until(main: Pid) -> Result<FromInit, Errno> {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == main => return Ok(report(status)),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn report(status: WaitStatus) -> FromInit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => FromInit::Exited(code),
+        (None, Some(signal)) => FromInit::Signaled(signal),
+        (None, None) => FromInit::Exited(1),
+    }
+}

@@ -1,0 +1,254 @@
+//! The keeper: one thread that makes sandboxes, watches their limits and kills them.
+//!
+//! It ends when the engine's end of the channel closes, and takes every sandbox with it.
+
+mod namespaces;
+mod sandbox;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use types::Layer;
+
+use crate::cgroup::{self, Group, Placement, Tree};
+use crate::channel::Channel;
+use crate::ids::{self, Ids};
+use crate::init::{self, Step};
+use crate::stage;
+use crate::sys;
+use crate::wire::{Cost, Create, End, FromKeeper, SandboxId, Setup, Start, ToKeeper, Trouble};
+use sandbox::Sandbox;
+
+/// Epoll's name for the engine's channel; sandboxes are `id * 4 + kind`.
+const ENGINE: u64 = u64::MAX;
+
+/// Which descriptor of a sandbox became readable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Its init said something.
+    Init = 0,
+    /// Its init is gone.
+    Gone = 1,
+    /// Its memory ran out.
+    Memory = 2,
+}
+
+/// Lives until the engine is gone. Called once, by the helper program's `main`.
+pub fn run(engine: Channel) -> Result<(), Errno> {
+    // Ctrl-C on the terminal is for the engine, which then tells us.
+    let _ = rustix::process::setsid();
+    let Some((ToKeeper::Setup(setup), _)) = engine.recv()? else { return Ok(()) };
+    match Keeper::set_up(engine, &setup) {
+        Ok(mut keeper) => keeper.serve(),
+        Err((engine, trouble)) => engine.send(&FromKeeper::Unusable(trouble), &[]),
+    }
+}
+
+struct Keeper {
+    engine: Channel,
+    epoll: OwnedFd,
+    ids: Ids,
+    tree: Tree,
+    prefix: String,
+    sandboxes: BTreeMap<SandboxId, Sandbox>,
+    /// Groups whose last process is gone but which the kernel still calls busy.
+    leaving: Vec<Group>,
+    buffer: Vec<u8>,
+}
+
+impl Keeper {
+    fn set_up(engine: Channel, setup: &Setup) -> Result<Self, (Channel, Trouble)> {
+        let ids = Ids::choose();
+        let made = ids::enter_keeper_namespaces(ids)
+            .map_err(namespaces::user_trouble)
+            .and_then(|()| stage::build(setup))
+            .and_then(|()| epoll::create(epoll::CreateFlags::CLOEXEC).step("make an epoll descriptor"));
+        let epoll = match made {
+            Ok(epoll) => epoll,
+            Err(trouble) => return Err((engine, trouble)),
+        };
+        let Placement { tree, mut missing } = Placement::find(setup.cgroup.as_deref());
+        let mut available = tree.layers();
+        available.push(Layer::DiskQuota);
+        let abi = sys::landlock_abi();
+        for (layer, least) in [(Layer::LandlockFs, init::FILES_ABI), (Layer::LandlockScope, init::SCOPE_ABI)] {
+            if abi >= least {
+                available.push(layer);
+            } else {
+                missing.push((layer, format!("this kernel's Landlock has ABI {abi}, ABI {least} is needed")));
+            }
+        }
+        let keeper = Self {
+            engine,
+            epoll,
+            ids,
+            tree,
+            prefix: cgroup::prefix(),
+            sandboxes: BTreeMap::new(),
+            leaving: Vec::new(),
+            buffer: Vec::new(),
+        };
+        let greeting = keeper
+            .listen(keeper.engine.as_fd(), ENGINE)
+            .and_then(|()| keeper.engine.send(&FromKeeper::Ready { available, missing }, &[]));
+        match greeting.step("greet the engine") {
+            Ok(()) => Ok(keeper),
+            Err(trouble) => Err((keeper.engine, trouble)),
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), Errno> {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            let timeout = self.sleep().map(|d| Timespec {
+                tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: d.subsec_nanos().into(),
+            });
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+            let ready: Vec<u64> = events.iter().map(|event: &epoll::Event| event.data.u64()).collect();
+            for data in ready {
+                if data == ENGINE {
+                    if !self.hear_engine()? {
+                        self.shut_down();
+                        return Ok(());
+                    }
+                } else {
+                    self.hear_sandbox(data)?;
+                }
+            }
+            let now = Instant::now();
+            self.sandboxes.values_mut().for_each(|sandbox| sandbox.tick(now));
+            self.leaving.retain(|group| group.remove().is_err());
+        }
+    }
+
+    /// Until the next limit can be reached, or a busy group tried again.
+    fn sleep(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let limits = self.sandboxes.values().filter_map(Sandbox::next_check);
+        let retry = (!self.leaving.is_empty()).then(|| now + Duration::from_millis(2));
+        limits.chain(retry).min().map(|at| at.saturating_duration_since(now))
+    }
+
+    /// Handles what the engine said; `false` when it is gone.
+    fn hear_engine(&mut self) -> Result<bool, Errno> {
+        loop {
+            match self.engine.try_recv(&mut self.buffer) {
+                Err(Errno::AGAIN) => return Ok(true),
+                Err(errno) => return Err(errno),
+                Ok(None) => return Ok(false),
+                Ok(Some((message, fds))) => match message {
+                    ToKeeper::Setup(_) => return Err(Errno::PROTO),
+                    ToKeeper::Create(create) => self.create(&create)?,
+                    ToKeeper::Start(start) => self.start(&start, &fds),
+                    ToKeeper::Cancel(id) => {
+                        if let Some(sandbox) = self.sandboxes.get_mut(&id) {
+                            sandbox.end_by(End::Cancelled);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    fn create(&mut self, create: &Create) -> Result<(), Errno> {
+        let id = create.id;
+        match self.make(create) {
+            Ok(sandbox) => {
+                let created = FromKeeper::Created { id, owner: sandbox.owner };
+                self.engine.send(&created, &[sandbox.writable.as_fd()])?;
+                self.sandboxes.insert(id, sandbox);
+                Ok(())
+            }
+            Err(trouble) => {
+                let end = End::Failed(trouble);
+                self.engine.send(&FromKeeper::Ended { id, end, cost: Cost::default(), layers: Vec::new() }, &[])
+            }
+        }
+    }
+
+    fn make(&mut self, create: &Create) -> Result<Sandbox, Trouble> {
+        let name = format!("{}{}", self.prefix, create.id);
+        let group = self.tree.create(&name, create).step("make a cgroup")?;
+        let mut sandbox = Sandbox::make(create, self.ids, group).map_err(|(trouble, group)| {
+            self.leaving.extend(group.filter(|group| group.remove().is_err()));
+            trouble
+        })?;
+        sandbox.layers.extend(self.tree.layers());
+        self.listen_to(&sandbox).step("watch the sandbox")?;
+        Ok(sandbox)
+    }
+
+    fn listen_to(&self, sandbox: &Sandbox) -> Result<(), Errno> {
+        let name = |source| u64::from(sandbox.id) * 4 + source as u64;
+        self.listen(sandbox.init.as_fd(), name(Source::Init))?;
+        self.listen(sandbox.pidfd.as_fd(), name(Source::Gone))?;
+        match sandbox.group.as_ref().and_then(Group::out_of_memory_event) {
+            Some(event) => self.listen(event.as_fd(), name(Source::Memory)),
+            None => Ok(()),
+        }
+    }
+
+    fn listen(&self, fd: BorrowedFd<'_>, name: u64) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(name), epoll::EventFlags::IN)
+    }
+
+    fn start(&mut self, start: &Start, fds: &[OwnedFd]) {
+        if let Some(sandbox) = self.sandboxes.get_mut(&start.id) {
+            sandbox.start(start, fds);
+        }
+    }
+
+    fn hear_sandbox(&mut self, data: u64) -> Result<(), Errno> {
+        let Ok(id) = SandboxId::try_from(data / 4) else { return Ok(()) };
+        let Some(sandbox) = self.sandboxes.get_mut(&id) else { return Ok(()) };
+        if data % 4 == Source::Init as u64 {
+            if sandbox.hear_init(&mut self.buffer).is_err() {
+                // Init's end is closed: it is going. Its pidfd tells when.
+                let _ = epoll::delete(&self.epoll, sandbox.init.as_fd());
+            }
+        } else if data % 4 == Source::Memory as u64 {
+            sandbox.out_of_memory();
+        } else if let Some(sandbox) = self.sandboxes.remove(&id) {
+            self.bury(sandbox)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the engine how a sandbox ended; nothing of it runs any more.
+    fn bury(&mut self, sandbox: Sandbox) -> Result<(), Errno> {
+        let id = sandbox.id;
+        let (end, cost, layers, group) = sandbox.finish();
+        let told = self.engine.send(&FromKeeper::Ended { id, end, cost, layers }, &[]);
+        self.leaving.extend(group.filter(|group| group.remove().is_err()));
+        match told {
+            // The engine is gone: the loop notices by itself and cleans up.
+            Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.sandboxes.values_mut().for_each(|sandbox| sandbox.end_by(End::Cancelled));
+        for (_, sandbox) in std::mem::take(&mut self.sandboxes) {
+            self.leaving.extend(sandbox.finish().3);
+        }
+        // Bounded: a group that stays busy is swept by the next keeper.
+        for _ in 0..500 {
+            self.leaving.retain(|group| group.remove().is_err());
+            if self.leaving.is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

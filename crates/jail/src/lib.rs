@@ -1,0 +1,27 @@
+//! Linux isolation: the keeper program, its walls and its meters.
+//!
+//! The engine is threaded and only spawns; the keeper has one thread, makes every sandbox and owns it. When the keeper
+//! or its parent dies, every sandbox dies. This crate is the only home of `unsafe`, in its module `sys`.
+
+mod cgroup;
+mod channel;
+mod client;
+mod ids;
+mod init;
+mod keeper;
+mod seccomp;
+mod stage;
+mod sys;
+mod wire;
+
+pub use channel::Channel;
+pub use client::{KeeperHandle, Message, SpawnError};
+pub use keeper::run as run_keeper;
+pub use wire::{Bind, BindKind, Cost, Create, End, FromKeeper, MAX_MESSAGE, SandboxId, Setup, Start, ToKeeper, Trouble};
+
+/// The engine's channel, which the keeper program inherits as its standard input. Everything else is closed.
+#[must_use]
+pub fn adopt_engine() -> Option<Channel> {
+    sys::close_all_but(&[]).ok()?;
+    sys::inherited(0).map(Channel::from_fd)
+}

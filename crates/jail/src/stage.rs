@@ -1,0 +1,177 @@
+//! The keeper's own mount table: the host under `/host`, and one read-only base root for all its sandboxes.
+//!
+//! A sandbox's init gets a copy of this table, binds the base as its new root and pivots into it. Mount points are made
+//! here, in a tmpfs of ours, before any byte of a caller is near: no path that somebody else controls is followed.
+
+use std::ffi::CStr;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fstat, mkdirat, open, openat, openat2};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
+};
+use rustix::process::{chdir, pivot_root};
+use types::Layer;
+
+use crate::init::Step;
+use crate::sys::{self, MountAttr};
+use crate::wire::{Bind, BindKind, Setup, Trouble};
+
+/// The host's root, while a process still has the keeper's mount table.
+pub(crate) const HOST_TEXT: &str = "/host";
+/// The read-only root that all sandboxes share.
+pub(crate) const BASE: &CStr = c"/base";
+/// Where a sandbox's root is put together.
+pub(crate) const NEW: &CStr = c"/new";
+/// Its `/proc`.
+pub(crate) const NEW_PROC: &CStr = c"/new/proc";
+/// Its shared memory.
+pub(crate) const SHM: &CStr = c"/new/dev/shm";
+/// How many processors a run sees.
+pub(crate) const CPU_ONLINE: &CStr = c"/new/sys/devices/system/cpu/online";
+/// Where its writable tree is attached for a moment.
+pub(crate) const WRITABLE: &CStr = c"/writable";
+/// Folders of the writable tree, and where they show. One tmpfs for all: their sizes add up to one limit.
+pub(crate) const WRITABLE_BINDS: &[(&CStr, &CStr)] = &[
+    (c"/writable/work", c"/new/work"),
+    (c"/writable/tmp", c"/new/tmp"),
+    (c"/writable/shm", SHM),
+    (c"/writable/cpu-online", CPU_ONLINE),
+];
+
+const FOLDERS: &[&str] = &["proc", "work", "tmp", "dev/shm", "sys/devices/system/cpu"];
+
+/// Builds the keeper's mount table. The process must have a mount namespace of its own.
+pub(crate) fn build(setup: &Setup) -> Result<(), Trouble> {
+    let wall = |result: Result<(), Errno>, what: &str| result.wall(Layer::MountNs, what);
+    wall(mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC), "make mounts private")?;
+    let stage = tmpfs(&[(c"size", "64k"), (c"nr_inodes", "64"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
+    // `/proc` exists everywhere; it is covered for two calls only, for the pivot carries the tmpfs away again.
+    wall(attach(&stage, c"/proc"), "attach the stage")?;
+    for folder in [HOST_TEXT, "/base", "/new", "/writable"] {
+        wall(mkdirat(&stage, &folder[1..], Mode::from(0o755)), "make the stage")?;
+    }
+    wall(rustix::process::fchdir(&stage), "enter the stage")?;
+    wall(pivot_root(c".", c"host"), "pivot_root")?;
+    wall(chdir(c"/"), "enter the stage")?;
+
+    let base = tmpfs(&[(c"size", "4m"), (c"nr_inodes", "4k"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
+    wall(attach(&base, BASE), "attach the base root")?;
+    for folder in FOLDERS {
+        wall(make_folder(&inside(folder)), "make the base root")?;
+    }
+    wall(write_file(&inside("sys/devices/system/cpu/online"), b""), "make the base root")?;
+    for (path, content) in &setup.files {
+        wall(write_file(&inside(path), content), path)?;
+    }
+    for (path, target) in &setup.links {
+        wall(make_link(&inside(path), target), path)?;
+    }
+    for bind in &setup.binds {
+        wall(show(bind), &format!("bind {}", bind.guest))?;
+    }
+    let sealed = MountAttr {
+        set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        propagation: 0,
+        recursive: false,
+    };
+    wall(sys::mount_setattr(CWD.as_fd(), BASE, sealed), "make the base root read-only")
+}
+
+/// A writable tree for one sandbox: a detached tmpfs with the run's limits on it.
+pub(crate) fn writable(disk: u64, inodes: u64, millicpus: u64) -> Result<OwnedFd, Errno> {
+    // The folders themselves take inodes and a page each in some kernels; the caller's limit is for his own files.
+    let size = disk.next_multiple_of(4096).to_string();
+    let nodes = (inodes + 5).to_string();
+    let mount = tmpfs(&[(c"size", &size), (c"nr_inodes", &nodes), (c"mode", "755")])?;
+    for (folder, mode) in [(c"work", 0o755), (c"tmp", 0o1777), (c"shm", 0o1777)] {
+        mkdirat(&mount, folder, Mode::from(mode))?;
+        // The keeper's umask does not apply to what the contract says is writable.
+        rustix::fs::chmodat(&mount, folder, Mode::from(mode), rustix::fs::AtFlags::empty())?;
+    }
+    let processors = millicpus.div_ceil(1000).max(1);
+    let online = if processors == 1 { "0\n".to_owned() } else { format!("0-{}\n", processors - 1) };
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(&mount, c"cpu-online", flags, Mode::from(0o444))?;
+    rustix::io::write(&file, online.as_bytes())?;
+    Ok(mount)
+}
+
+/// Gives the run its own folders.
+pub(crate) fn give(writable: &OwnedFd, (uid, gid): (u32, u32)) -> Result<(), Errno> {
+    for folder in [c"work", c"tmp", c"shm"] {
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        chownat(writable, folder, uid, gid, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    Ok(())
+}
+
+/// A detached tmpfs without devices or set-id programs.
+fn tmpfs(options: &[(&CStr, &str)]) -> Result<OwnedFd, Errno> {
+    let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(context.as_fd(), *key, *value)?;
+    }
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+fn attach(mount: &OwnedFd, at: &CStr) -> Result<(), Errno> {
+    move_mount(mount, c"", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// Shows a host tree inside the base root.
+fn show(bind: &Bind) -> Result<(), Errno> {
+    let host = open(HOST_TEXT, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let source = openat2(&host, bind.host.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?;
+    let target = inside(&bind.guest);
+    if FileType::from_raw_mode(fstat(&source)?.st_mode) == FileType::Directory {
+        make_folder(&target)?;
+    } else {
+        write_file(&target, b"")?;
+    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let flags = flags | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(&source, c"", flags)?;
+    let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID;
+    let set = set
+        | match bind.kind {
+            BindKind::Tree => libc::MOUNT_ATTR_NODEV,
+            BindKind::Device => libc::MOUNT_ATTR_NOEXEC,
+        };
+    sys::mount_setattr(tree.as_fd(), c"", MountAttr { set, propagation: libc::MS_PRIVATE, recursive: true })?;
+    move_mount(&tree, c"", CWD, target.as_path(), MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// A guest path as it lies in the base root.
+fn inside(guest: &str) -> PathBuf {
+    Path::new("/base").join(guest.trim_start_matches('/'))
+}
+
+fn make_folder(path: &Path) -> Result<(), Errno> {
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(errno)
+}
+
+fn write_file(path: &Path, content: &[u8]) -> Result<(), Errno> {
+    if let Some(parent) = path.parent() {
+        make_folder(parent)?;
+    }
+    fs::write(path, content).map_err(errno)
+}
+
+fn make_link(path: &Path, target: &str) -> Result<(), Errno> {
+    if let Some(parent) = path.parent() {
+        make_folder(parent)?;
+    }
+    symlink(target, path).map_err(errno)
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
+}

@@ -1,0 +1,77 @@
+//! System calls that no safe crate offers. One call, one wrapper, one reason why it is sound.
+#![expect(unsafe_code, reason = "this module is the one place where the kernel is called without a safe crate")]
+
+mod clone;
+mod exec;
+mod mount;
+mod network;
+mod seccomp;
+mod wait;
+
+pub(crate) use clone::{Clone3, Side, fork};
+pub(crate) use exec::{CStrings, execve};
+pub(crate) use mount::{MountAttr, mount_setattr};
+pub(crate) use network::loopback_up;
+pub(crate) use seccomp::{Instruction, install_filter};
+pub(crate) use wait::wait_for;
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+/// Turns the C convention (-1 and `errno`) into a `Result`.
+fn check(rc: libc::c_long) -> Result<libc::c_long, Errno> {
+    if rc == -1 { Err(last_errno()) } else { Ok(rc) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Closes every descriptor but the standard three and `keep`. One that leaks into a sandbox is a way out of it.
+pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut keep: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    keep.sort_unstable();
+    let mut first = 3;
+    for fd in keep.into_iter().chain([u32::MAX]) {
+        if fd > first {
+            // SAFETY: takes numbers, no pointers. It closes descriptors that `OwnedFd`s in memory still name; callers
+            // are at the start of a process's life, where those belong to the parent's copy and are never used again.
+            check(unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0_u32) })?;
+        }
+        first = first.max(fd.saturating_add(1));
+    }
+    Ok(())
+}
+
+/// The version of Landlock that this kernel has; 0 when it has none.
+pub(crate) fn landlock_abi() -> i32 {
+    let version: libc::c_uint = 1;
+    // SAFETY: with the version flag the kernel wants a null pointer and size 0, and only answers a number.
+    let rc = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, version) };
+    i32::try_from(rc).unwrap_or(0).max(0)
+}
+
+/// Ends the process without running destructors or `atexit` handlers that belong to the parent's copy.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` takes a number, never returns and touches no memory of ours.
+    unsafe { libc::_exit(code) }
+}
+
+/// Descriptor `number`, which the parent promised to leave open at start.
+pub(crate) fn inherited(number: i32) -> Option<OwnedFd> {
+    // SAFETY: `F_GETFD` takes no pointer; it only asks whether the number is open.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
+        return None;
+    }
+    // SAFETY: the number is open (asked above), and the keeper calls this once at start, before anything else
+    // could own it.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Leaves namespaces that are shared with the parent.
+pub(crate) fn unshare(flags: rustix::thread::UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: rustix marks this unsafe because CLONE_FILES can pull descriptors from under another thread. The keeper
+    // has one thread, and no caller passes that flag.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}

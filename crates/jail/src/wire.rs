@@ -1,0 +1,207 @@
+//! What the engine and the keeper say to each other, and the keeper and a sandbox's init.
+//!
+//! Postcard frames on a `SEQPACKET` socket: one message, one packet, descriptors beside it.
+
+use serde::{Deserialize, Serialize};
+use types::{Layer, LimitKind};
+
+/// The largest message. Code and files never travel here; arguments and environment do.
+pub const MAX_MESSAGE: usize = 192 << 10;
+
+/// The most descriptors beside one message.
+pub(crate) const MAX_FDS: usize = 4;
+
+/// Names one sandbox of one keeper.
+pub type SandboxId = u32;
+
+/// What the root of every sandbox of this keeper is made from, and where its cgroups may go.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Host trees shown read-only.
+    pub binds: Vec<Bind>,
+    /// Symbolic links, as `(guest path, target)`.
+    pub links: Vec<(String, String)>,
+    /// Small files, as `(guest path, content)`.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// A cgroup that was handed over; found by itself if absent.
+    pub cgroup: Option<String>,
+}
+
+/// One host tree or device shown inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// On the host.
+    pub host: String,
+    /// Inside.
+    pub guest: String,
+    /// What may be done with it.
+    pub kind: BindKind,
+}
+
+/// What a bind shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BindKind {
+    /// A folder or file: readable, executable.
+    Tree,
+    /// A device node: usable, not executable.
+    Device,
+}
+
+/// From the engine.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToKeeper {
+    /// First message of all.
+    Setup(Setup),
+    /// Make a sandbox. Answered by [`FromKeeper::Created`].
+    Create(Create),
+    /// Start the program; standard input, output and error travel beside it.
+    Start(Start),
+    /// The caller takes the run back.
+    Cancel(SandboxId),
+}
+
+/// A sandbox to make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Create {
+    /// Chosen by the engine.
+    pub id: SandboxId,
+    /// Walls that the caller can do without, should the host not have them.
+    pub accept: Vec<Layer>,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Processors in thousandths.
+    pub millicpus: u64,
+    /// Processes and threads.
+    pub pids: u64,
+    /// Bytes on disk.
+    pub disk: u64,
+    /// Files and folders.
+    pub inodes: u64,
+    /// Nanoseconds on the clock, from the program's start.
+    pub wall: u64,
+    /// Nanoseconds on the processors.
+    pub cpu: Option<u64>,
+}
+
+/// A program to start in a sandbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The sandbox.
+    pub id: SandboxId,
+    /// Candidates for the program's path, tried in order; more than one when it is looked up on `PATH`.
+    pub programs: Vec<String>,
+    /// Arguments, the program's own name included.
+    pub argv: Vec<String>,
+    /// Environment as `NAME=value`.
+    pub env: Vec<String>,
+}
+
+/// To the engine.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum FromKeeper {
+    /// The root is made; what meters this host has.
+    Ready {
+        /// Second walls and meters that every sandbox will have.
+        available: Vec<Layer>,
+        /// Those it will not have, and why.
+        missing: Vec<(Layer, String)>,
+    },
+    /// The keeper cannot work on this host.
+    Unusable(Trouble),
+    /// The sandbox exists; its writable tree's descriptor travels beside it.
+    Created {
+        /// Which.
+        id: SandboxId,
+        /// Host user and group that own its files.
+        owner: (u32, u32),
+    },
+    /// The sandbox is gone, and all its processes with it.
+    Ended {
+        /// Which.
+        id: SandboxId,
+        /// How.
+        end: End,
+        /// What it cost.
+        cost: Cost,
+        /// Layers that were on.
+        layers: Vec<Layer>,
+    },
+}
+
+/// Something that could not be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// The layer that could not be had, if it is one.
+    pub layer: Option<Layer>,
+    /// What was tried.
+    pub step: String,
+    /// The kernel's answer.
+    pub errno: i32,
+}
+
+/// How a sandbox ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// The main program ended by itself.
+    Exited(i32),
+    /// A signal that the keeper did not send.
+    Signaled(i32),
+    /// Killed at a limit.
+    Limit(LimitKind),
+    /// Taken back.
+    Cancelled,
+    /// It could not be set up, or the program could not be started.
+    Failed(Trouble),
+}
+
+/// What a run cost, and which limits it touched.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Nanoseconds from the program's start.
+    pub wall: u64,
+    /// Nanoseconds on the processors.
+    pub cpu: u64,
+    /// Bytes at the peak.
+    pub memory: u64,
+    /// Limits touched, whether or not one ended the run.
+    pub hits: Vec<LimitKind>,
+}
+
+/// From the keeper to a sandbox's init.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToInit {
+    /// Identity and cgroups are in place: build the root and seal.
+    Go {
+        /// Whether the child writes its own id maps, to this host user and group.
+        map_own: Option<(u32, u32)>,
+        /// Walls that may fail.
+        accept: Vec<Layer>,
+        /// Whether nobody counts memory outside processes.
+        unmetered: bool,
+        /// `RLIMIT_DATA`, where no cgroup counts memory.
+        data: Option<u64>,
+        /// Processes and threads, the second meter.
+        pids: u64,
+        /// Whole seconds of processor time per process, the second meter.
+        cpu: Option<u64>,
+    },
+    /// Start the program; its standard streams travel beside it.
+    Start {
+        programs: Vec<String>,
+        argv: Vec<String>,
+        env: Vec<String>,
+    },
+}
+
+/// From a sandbox's init to the keeper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromInit {
+    /// Everything is closed; its `/proc` travels beside it.
+    Sealed { layers: Vec<Layer> },
+    /// A step failed; nothing of the user's ran.
+    Failed(Trouble),
+    /// The main program exited with a code.
+    Exited(i32),
+    /// A signal ended the main program.
+    Signaled(i32),
+}

@@ -1,0 +1,71 @@
+//! Error codes: what a caller can match on.
+
+use serde::{Deserialize, Serialize};
+
+/// Why saggar could not answer with a result. Exit code and HTTP status are one `match` each on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The command line could not be read.
+    Usage,
+    /// A field of the request is wrong.
+    InvalidRequest,
+    /// A limit is zero, absurd or above the ceiling.
+    InvalidLimit,
+    /// No recipe has this name.
+    UnknownLanguage,
+    /// A file given by the caller cannot be read.
+    InputUnreadable,
+    /// The settings file is wrong.
+    InvalidSettings,
+    /// The language is known, its program is not installed.
+    InterpreterMissing,
+    /// The program to run is not in the sandbox.
+    ProgramMissing,
+    /// A layer that must be on cannot be had on this host.
+    IsolationUnavailable,
+    /// The state folder cannot be used.
+    StateUnwritable,
+    /// Files that the run made cannot be written where they should go.
+    OutputUnwritable,
+    /// The host has no room or no descriptors left.
+    ResourcesExhausted,
+    /// Known to the contract, not to this version or this host.
+    Unsupported,
+    /// The sandbox could not be set up or watched.
+    SandboxFailed,
+}
+
+impl ErrorCode {
+    /// Exit code of the command line: 2 for the caller's mistake, 125 for our failure.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage
+            | Self::InvalidRequest
+            | Self::InvalidLimit
+            | Self::UnknownLanguage
+            | Self::InputUnreadable
+            | Self::InvalidSettings => 2,
+            Self::InterpreterMissing
+            | Self::ProgramMissing
+            | Self::IsolationUnavailable
+            | Self::StateUnwritable
+            | Self::OutputUnwritable
+            | Self::ResourcesExhausted
+            | Self::Unsupported
+            | Self::SandboxFailed => 125,
+        }
+    }
+}
+
+/// The wire form of an error: what went wrong and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What a program matches on.
+    pub code: ErrorCode,
+    /// What a person reads; no host paths but those the caller gave, no secrets.
+    pub message: String,
+    /// The next step.
+    pub hint: String,
+}

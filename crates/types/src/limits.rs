@@ -1,0 +1,214 @@
+//! Limits as a user writes them, and as the engine enforces them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Limits as written: every field optional, unknown fields refused.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsSpec {
+    /// Time on the clock, in milliseconds.
+    pub wall_ms: Option<f64>,
+    /// Time on the processors over the whole tree, in milliseconds; no limit of its own if absent.
+    pub cpu_ms: Option<f64>,
+    /// Memory of the whole tree, in MiB.
+    pub memory_mb: Option<f64>,
+    /// Share of the processors; 1.0 is one of them.
+    pub cpus: Option<f64>,
+    /// Processes and threads at once.
+    pub pids: Option<u64>,
+    /// Bytes that can be written, in MiB.
+    pub disk_mb: Option<f64>,
+    /// Files and folders that can be made.
+    pub inodes: Option<u64>,
+    /// Output kept of each stream, in KiB.
+    pub output_kb: Option<f64>,
+}
+
+/// What the engine enforces: no gap left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Time on the clock.
+    pub wall: Duration,
+    /// Time on the processors, if limited.
+    pub cpu: Option<Duration>,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Share of the processors.
+    pub cpus: f64,
+    /// Processes and threads.
+    pub pids: u64,
+    /// Bytes on disk (in memory, in fact: they count toward `memory` too).
+    pub disk: u64,
+    /// Files and folders.
+    pub inodes: u64,
+    /// Bytes kept of each output stream.
+    pub output: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall: Duration::from_secs(30),
+            cpu: None,
+            memory: 512 << 20,
+            cpus: 1.0,
+            pids: 64,
+            disk: 100 << 20,
+            inodes: 20_000,
+            output: 100 << 10,
+        }
+    }
+}
+
+/// The most that a caller may ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ceiling(pub Limits);
+
+impl Default for Ceiling {
+    /// What the owner of the machine may ask: bounds that only a mistake exceeds.
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 3600);
+        Self(Limits {
+            wall: day,
+            cpu: Some(day),
+            memory: 1 << 40,
+            cpus: 1024.0,
+            pids: 1 << 20,
+            disk: 1 << 40,
+            inodes: 1 << 30,
+            output: 1 << 30,
+        })
+    }
+}
+
+/// Why limits were refused. They are never changed in silence.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LimitError {
+    /// Zero, negative or not a number.
+    #[error("limit `{name}` must be above {least}")]
+    TooSmall {
+        /// The field.
+        name: &'static str,
+        /// What it must exceed or reach, with its unit.
+        least: &'static str,
+    },
+    /// More than this caller may have.
+    #[error("limit `{name}` is {asked}, above the ceiling of {ceiling}")]
+    AboveCeiling {
+        /// The field.
+        name: &'static str,
+        /// What was asked.
+        asked: String,
+        /// What may be asked.
+        ceiling: String,
+    },
+}
+
+impl LimitsSpec {
+    /// Fills gaps from `defaults` and refuses what is zero, absurd or above `ceiling`.
+    pub fn resolve(&self, defaults: &Limits, ceiling: &Ceiling) -> Result<Limits, LimitError> {
+        let most = &ceiling.0;
+        let limits = Limits {
+            wall: duration("wall_ms", self.wall_ms, defaults.wall)?,
+            cpu: self.cpu_ms.map(|ms| duration("cpu_ms", Some(ms), Duration::ZERO)).transpose()?.or(defaults.cpu),
+            memory: bytes("memory_mb", self.memory_mb, 1 << 20, defaults.memory)?,
+            cpus: self.cpus.unwrap_or(defaults.cpus),
+            pids: count("pids", self.pids, defaults.pids)?,
+            disk: bytes("disk_mb", self.disk_mb, 1 << 20, defaults.disk)?,
+            inodes: count("inodes", self.inodes, defaults.inodes)?,
+            output: bytes("output_kb", self.output_kb, 1 << 10, defaults.output)?,
+        };
+        // Below a hundredth the kernel's quota of 1 ms per 100 ms cannot express the share.
+        if limits.cpus.is_nan() || limits.cpus < 0.01 {
+            return Err(LimitError::TooSmall { name: "cpus", least: "0.01" });
+        }
+        within("wall_ms", limits.wall.as_millis(), most.wall.as_millis())?;
+        if let (Some(cpu), Some(most)) = (limits.cpu, most.cpu) {
+            within("cpu_ms", cpu.as_millis(), most.as_millis())?;
+        }
+        within("memory_mb", limits.memory >> 20, most.memory >> 20)?;
+        within("cpus", limits.cpus, most.cpus)?;
+        within("pids", limits.pids, most.pids)?;
+        within("disk_mb", limits.disk >> 20, most.disk >> 20)?;
+        within("inodes", limits.inodes, most.inodes)?;
+        within("output_kb", limits.output >> 10, most.output >> 10)?;
+        Ok(limits)
+    }
+}
+
+fn duration(name: &'static str, ms: Option<f64>, default: Duration) -> Result<Duration, LimitError> {
+    let Some(ms) = ms else { return Ok(default) };
+    let too_small = LimitError::TooSmall { name, least: "0 (milliseconds)" };
+    if ms.is_nan() || ms <= 0.0 {
+        return Err(too_small);
+    }
+    // Past any ceiling is still a number to compare with the ceiling.
+    Ok(Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(Duration::MAX))
+}
+
+fn bytes(name: &'static str, amount: Option<f64>, unit: u64, default: u64) -> Result<u64, LimitError> {
+    let Some(amount) = amount else { return Ok(default) };
+    let bytes = amount * unit as f64;
+    if bytes.is_nan() || bytes < 1.0 {
+        return Err(LimitError::TooSmall { name, least: "0" });
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
+    Ok(bytes as u64)
+}
+
+fn count(name: &'static str, amount: Option<u64>, default: u64) -> Result<u64, LimitError> {
+    match amount.unwrap_or(default) {
+        0 => Err(LimitError::TooSmall { name, least: "0" }),
+        amount => Ok(amount),
+    }
+}
+
+fn within<T: PartialOrd + ToString>(name: &'static str, asked: T, ceiling: T) -> Result<(), LimitError> {
+    if asked > ceiling {
+        return Err(LimitError::AboveCeiling { name, asked: asked.to_string(), ceiling: ceiling.to_string() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(spec: &LimitsSpec) -> Result<Limits, LimitError> {
+        spec.resolve(&Limits::default(), &Ceiling::default())
+    }
+
+    #[test]
+    fn an_empty_request_gets_the_defaults_of_the_contract() {
+        assert_eq!(resolve(&LimitsSpec::default()), Ok(Limits::default()));
+    }
+
+    #[test]
+    fn half_a_second_stays_half_a_second() {
+        let limits = resolve(&LimitsSpec { wall_ms: Some(500.0), ..LimitsSpec::default() }).unwrap();
+        assert_eq!(limits.wall, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn zero_negative_and_absurd_limits_are_refused() {
+        for spec in [
+            LimitsSpec { wall_ms: Some(0.0), ..LimitsSpec::default() },
+            LimitsSpec { wall_ms: Some(-1.0), ..LimitsSpec::default() },
+            LimitsSpec { wall_ms: Some(f64::INFINITY), ..LimitsSpec::default() },
+            LimitsSpec { cpu_ms: Some(0.0), ..LimitsSpec::default() },
+            LimitsSpec { memory_mb: Some(0.0), ..LimitsSpec::default() },
+            LimitsSpec { memory_mb: Some(f64::NAN), ..LimitsSpec::default() },
+            LimitsSpec { memory_mb: Some(1e30), ..LimitsSpec::default() },
+            LimitsSpec { pids: Some(0), ..LimitsSpec::default() },
+            LimitsSpec { pids: Some(u64::MAX), ..LimitsSpec::default() },
+            LimitsSpec { cpus: Some(0.0), ..LimitsSpec::default() },
+            LimitsSpec { cpus: Some(1e9), ..LimitsSpec::default() },
+            LimitsSpec { inodes: Some(0), ..LimitsSpec::default() },
+            LimitsSpec { output_kb: Some(0.0), ..LimitsSpec::default() },
+        ] {
+            assert!(resolve(&spec).is_err(), "{spec:?}");
+        }
+    }
+}
