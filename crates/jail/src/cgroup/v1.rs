@@ -101,8 +101,9 @@ impl Group {
         [&self.memory, &self.pids, &self.cpu, &self.cpuacct].into_iter().flatten()
     }
 
-    pub(super) fn attach(&self, pid: i32) -> Result<(), Errno> {
-        self.folders().try_for_each(|folder| write(&folder.join("cgroup.procs"), &pid.to_string()))
+    pub(super) fn doors(&self) -> Result<Vec<OwnedFd>, Errno> {
+        let door = |folder: &PathBuf| open(folder.join("tasks"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        self.folders().map(door).collect()
     }
 
     pub(super) fn event(&self) -> Option<&OwnedFd> {

@@ -17,6 +17,7 @@ use rustix::process::{
 };
 use types::Layer;
 
+use crate::cgroup;
 use crate::channel::Channel;
 use crate::ids;
 use crate::sys::{self, CStrings};
@@ -30,6 +31,8 @@ pub(crate) struct Init {
     pub(crate) channel: Channel,
     /// The run's writable tree, a detached mount.
     pub(crate) writable: OwnedFd,
+    /// Into the run's cgroups, where it was not born in them.
+    pub(crate) doors: Vec<OwnedFd>,
 }
 
 /// Limits that each process of the run carries itself.
@@ -62,12 +65,14 @@ impl Init {
     pub(crate) fn live(self) -> ! {
         let channel = self.channel;
         // The keeper's descriptors came along: other sandboxes' channels, and the engine's as standard input.
-        let closed = sys::close_all_but(&[channel.as_fd(), self.writable.as_fd()])
-            .and_then(|()| rustix::stdio::dup2_stdin(rustix::stdio::stdout()));
+        let mut keep = vec![channel.as_fd(), self.writable.as_fd()];
+        keep.extend(self.doors.iter().map(AsFd::as_fd));
+        let closed =
+            sys::close_all_but(&keep).and_then(|()| rustix::stdio::dup2_stdin(rustix::stdio::stdout()));
         if closed.is_err() {
             sys::exit_now(1)
         }
-        let Err(trouble) = serve(&channel, self.writable);
+        let Err(trouble) = serve(&channel, self.writable, self.doors);
         if let Some(trouble) = trouble {
             // The keeper may be gone, and then nobody is left to tell.
             let _ = channel.send(&FromInit::Failed(trouble), &[]);
@@ -77,7 +82,9 @@ impl Init {
 }
 
 /// Ends with `Err(None)` when the keeper is gone, which is the normal end too.
-fn serve(channel: &Channel, writable: OwnedFd) -> Result<Infallible, Option<Trouble>> {
+fn serve(channel: &Channel, writable: OwnedFd, doors: Vec<OwnedFd>) -> Result<Infallible, Option<Trouble>> {
+    doors.iter().try_for_each(cgroup::enter).wall(Layer::CgroupMemory, "enter the cgroup")?;
+    drop(doors);
     let Some((ToInit::Go { map_own, accept, unmetered, data, pids, cpu }, _)) =
         channel.recv().step("wait for the keeper")?
     else {

@@ -58,12 +58,13 @@ impl Sandbox {
         let writable = stage::writable(create.disk, create.inodes, create.millicpus)
             .wall(Layer::DiskQuota, "make the writable tree")?;
         let (init, inner) = Channel::pair().step("make a channel")?;
+        let doors = group.map_or(Ok(Vec::new()), Group::doors).wall(Layer::CgroupMemory, "open the cgroup")?;
         let without = Self::fork_without(create)?;
         let fork = Clone3 { namespaces: namespaces::flags(&without), cgroup: group.and_then(Group::birthplace) };
         let (pidfd, pid) = match fork.fork().wall(Layer::UserNs, "make the namespaces")? {
             Side::Child => {
                 drop(init);
-                Init { channel: inner, writable }.live()
+                Init { channel: inner, writable, doors }.live()
             }
             Side::Parent { pidfd, pid } => (pidfd, pid),
         };
@@ -118,9 +119,6 @@ impl Sandbox {
             }
             Ids::Own { uid, gid } => Some((uid, gid)),
         };
-        if let Some(group) = group {
-            group.attach(self.pid).wall(Layer::CgroupMemory, "enter the cgroup")?;
-        }
         let unmetered = !group.is_some_and(Group::counts_memory);
         let go = ToInit::Go {
             map_own,
