@@ -50,8 +50,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
     /// A file to place in /work (repeatable)
-    #[arg(long, value_name = "SRC[:DEST]")]
-    file: Vec<String>,
+    #[arg(long = "file", value_name = "SRC[:DEST]")]
+    inputs: Vec<String>,
     /// A file to read as standard input
     #[arg(long, value_name = "FILE")]
     stdin: Option<PathBuf>,
@@ -125,7 +125,7 @@ impl Options {
     pub(crate) fn request(&self) -> Result<ExecRequest, Failure> {
         self.refuse_what_is_not_here()?;
         Ok(ExecRequest {
-            files: self.file.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
+            files: self.inputs.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
             env: self.environment()?,
             limits: self.limits(),
             network: match self.network {

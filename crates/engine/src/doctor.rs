@@ -125,7 +125,10 @@ impl Engine {
         report.program = Some(found.program.clone());
         if usable {
             match self.version(recipe, &found).await {
-                Ok(version) => report.version = Some(version),
+                Ok(version) => {
+                    report.why = recipe.too_old(&version).map(|needs| format!("needs {needs}"));
+                    report.version = Some(version);
+                }
                 Err(error) => report.why = Some(error.body().message),
             }
         }

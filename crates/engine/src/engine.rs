@@ -242,7 +242,8 @@ impl<'e> Run<'e> {
         capture.finish();
         let tree = sandbox.tree();
         let record = tree.read_small(&format!("tmp/{EXCEPTION_RECORD}"), MAX_RECORD);
-        let exception = record.and_then(|bytes| parse_report(&bytes));
+        // A program that ended well was ended by no exception, whatever it left behind.
+        let exception = record.and_then(|bytes| parse_report(&bytes)).filter(|_| !ended.outcome.is_ok());
         touched(&mut ended, tree, exception.as_ref());
         let collected = tree.collect(Collection {
             placed,
@@ -323,12 +324,14 @@ impl<'e> Run<'e> {
 
     /// Refuses a program that is too old for its recipe, rather than let it fail in a way nobody understands.
     async fn check_version(&self, recipe: &'static Recipe, found: &Found) -> Result<(), RunError> {
-        let Some((least, needs)) = recipe.needs else { return Ok(()) };
-        let version = self.engine.version(recipe, found).await?;
-        if numbers(&version) < Some(least) {
-            return Err(RunError::InterpreterOld { language: recipe.name, needs, found: version });
+        if recipe.needs.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let version = self.engine.version(recipe, found).await?;
+        match recipe.too_old(&version) {
+            Some(needs) => Err(RunError::InterpreterOld { language: recipe.name, needs, found: version }),
+            None => Ok(()),
+        }
     }
 
     fn result(&self, recipe: Option<&'static Recipe>, compile: Option<Compile>, done: Done) -> ExecResult {
@@ -420,24 +423,4 @@ fn touched(ended: &mut Ended, tree: &WorkTree, exception: Option<&types::Excepti
     ended.hits.extend(more);
     ended.hits.sort_unstable();
     ended.hits.dedup();
-}
-
-/// The first two numbers of a version.
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let start = version.find(|c: char| c.is_ascii_digit())?;
-    let mut parts = version[start..].split(|c: char| !c.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_by_number() {
-        assert_eq!(numbers("v22.6.0"), Some((22, 6)));
-        assert_eq!(numbers("Python 3.11.7"), Some((3, 11)));
-        assert!(numbers("v9.11.2") < numbers("v22.6.0"));
-        assert_eq!(numbers("unknown"), None);
-    }
 }

@@ -14,9 +14,9 @@ import subprocess
 data = open("/bin/sh", "rb").read()
 script = b"#!/bin/sh\ncat /var/tmp/hostile-canary/secret.txt 2>/dev/null && echo ESCAPED:canary\nunshare -U true 2>/dev/null && echo ESCAPED:namespace\ngrep -q '^CapEff:.*[1-9a-f]' /proc/self/status && echo ESCAPED:capabilities\ntrue\n"
 for flags in (0, 2):
-    fd = os.memfd_create("hostile", flags)
-    os.write(fd, data)
     try:
+        fd = os.memfd_create("hostile", flags)
+        os.write(fd, data)
         r = subprocess.run([f"/proc/self/fd/{fd}", "-c", script.decode().split("\n", 1)[1]], pass_fds=[fd], capture_output=True, text=True)
         if "ESCAPED" in r.stdout:
             esc("from memory: " + r.stdout.strip())

@@ -2,21 +2,19 @@
 
 Other work goes on beside the tests, so a difference counts only where it can be told to be ours:
 a process by descent (the harness adopts orphans), a file or cgroup by its name, its owner or its place.
-Mounts are compared whole, but for those that container engines and login sessions make.
+Mounts are compared whole, in a mount namespace of the harness's own where it may have one.
 """
 import ctypes, fnmatch, os, re, time
 from pathlib import Path
 
 USER = 64123  # who runs saggar with --as-user
 RUN_UIDS = range(0x7000_0000, 0x8000_0000)  # who a run is on the host when saggar is started by root
+USER_UIDS = range(USER, USER + 1)
 PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/run/netns", "/run/lock", "/run/user")
 FOREIGN_MOUNTS = ("/var/lib/docker", "/run/docker", "/run/containerd", "/var/lib/containers", "/run/user", "/run/credentials", "/proc/sys/fs/binfmt_misc")
 PERMANENT = ("api-key", "*.db", "*.db-*", "*.lock", "lock", "*.sock", "*.log", "*.toml", "*.pid")
 PR_SET_CHILD_SUBREAPER = 36
-
-
-def ours(uid):
-    return uid == USER or uid in RUN_UIDS
+CLONE_NEWNS, MS_REC, MS_PRIVATE, MS_SHARED = 0x20000, 0x4000, 1 << 18, 1 << 20
 
 
 def adopt_orphans():
@@ -39,6 +37,22 @@ def processes():
     return table
 
 
+def own_mount_table():
+    """A copy of the host's mount table for us and our children: others' mounts stay out, and a sandbox that does not
+    cut its own off shows in ours, as it would on a host whose mounts are shared. Needs root; False without."""
+    libc = ctypes.CDLL(None)
+    return libc.unshare(CLONE_NEWNS) == 0 and all(libc.mount(None, b"/", None, MS_REC | how, None) == 0 for how in (MS_PRIVATE, MS_SHARED))
+
+
+def called(pid, short):
+    """What a process calls itself: the first word of its command line, else its short name."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return short
+    return os.path.basename(words[0]).decode("utf-8", "replace") or short
+
+
 def descendants(apart_from=()):
     """Living processes that descend from this one: pid -> name. Adopted zombies are reaped on the way."""
     table, kids = processes(), {}
@@ -52,7 +66,7 @@ def descendants(apart_from=()):
                 continue
             queue.append(pid)
             if state not in "ZX":
-                found[pid] = name
+                found[pid] = called(pid, name)
             elif parent == os.getpid():
                 try:
                     os.waitpid(pid, os.WNOHANG)
@@ -62,7 +76,7 @@ def descendants(apart_from=()):
 
 
 def mount_table():
-    """(mount point, type, source) of every mount, apart from those of container engines and logins."""
+    """(mount point, type, source) of every mount, apart from those that container engines and logins make at any time."""
     rows = set()
     for line in open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape"):
         left, right = line.split(" - ", 1)
@@ -100,21 +114,21 @@ def of_another(name):
     return bool(keeper) and os.path.exists(f"/proc/{keeper[1]}") and int(keeper[1]) not in descendants()
 
 
-def cgroups():
+def cgroups(uids):
     """Directories below every cgroup hierarchy that are recognisably saggar's."""
     inside, found = tuple(p + "/" for p in own_cgroups()), set()
     for point, _, _ in cgroup_mounts():
         for d, _, _ in os.walk(point):
             name = d[len(point):]
             try:
-                if "saggar" in name or "hostile-handed" in name or d.startswith(inside) or ours(os.stat(d).st_uid):
+                if "saggar" in name or "hostile-handed" in name or d.startswith(inside) or os.stat(d).st_uid in uids:
                     found.add(d)
             except OSError:
                 pass
     return found
 
 
-def shared_places():
+def shared_places(uids):
     """Entries of the places that everybody uses which carry our name or owner."""
     found, folders = set(), [*PLACES, *(str(p) for p in Path("/run/user").glob("*"))]
     for folder in folders:
@@ -124,7 +138,7 @@ def shared_places():
             continue
         for entry in entries:
             try:
-                if "saggar" in entry.name or entry.name.startswith("run_") or ours(entry.stat(follow_symlinks=False).st_uid):
+                if "saggar" in entry.name or entry.name.startswith("run_") or entry.stat(follow_symlinks=False).st_uid in uids:
                     found.add(entry.path)
             except OSError:
                 pass
@@ -156,18 +170,18 @@ def sysv_objects():
 
 class Watch:
     """Compares the host before and after. `private` folders are ours alone; `apart_from` belongs to the harness;
-    with a `server` the runs' processes are not our descendants."""
+    `uids` are who runs are on the host; with a `server` the runs' processes are not our descendants."""
 
-    def __init__(self, private, apart_from, server):
-        self.private, self.apart_from, self.server = private, tuple(str(p) for p in apart_from), server
+    def __init__(self, private, apart_from, uids, server):
+        self.private, self.apart_from, self.uids, self.server = private, tuple(str(p) for p in apart_from), uids, server
         self.before = self.look()
 
     def look(self):
-        files = {p for p in shared_places() if not p.startswith(self.apart_from)}
-        groups = {d for d in cgroups() if self.server or not of_another(d)}
+        files = {p for p in shared_places(self.uids) if not p.startswith(self.apart_from)}
+        groups = {d for d in cgroups(self.uids) if self.server or not of_another(d)}
         for folder in self.private:
             files |= tree(folder)
-        return {"mount": mount_table(), "cgroup": groups, "file": files, "ipc": {o for o in sysv_objects() if ours(o[2])}}
+        return {"mount": mount_table(), "cgroup": groups, "file": files, "ipc": {o for o in sysv_objects() if o[2] in self.uids}}
 
     def again(self):
         self.before = self.look()

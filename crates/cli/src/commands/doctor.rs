@@ -49,11 +49,11 @@ fn print(report: &Report) {
     println!("\nlanguages");
     for language in &report.languages {
         let what = match (&language.version, &language.why) {
-            (Some(version), _) => version,
-            (None, Some(why)) => why,
-            (None, None) => "not asked",
+            (Some(version), Some(why)) => format!("{version}: {why}"),
+            (Some(known), None) | (None, Some(known)) => known.clone(),
+            (None, None) => "not asked".to_owned(),
         };
-        println!("  {:11} {}", language.language, what);
+        println!("  {:11} {what}", language.language);
         if let Some(program) = &language.program {
             println!("              {program}");
         }

@@ -57,6 +57,20 @@ pub(crate) struct Fill<'a> {
     pub(crate) args: &'a [String],
 }
 
+impl Recipe {
+    /// What the recipe needs, if `version` is older than that.
+    pub(crate) fn too_old(&self, version: &str) -> Option<&'static str> {
+        self.needs.and_then(|(least, needs)| (numbers(version) < Some(least)).then_some(needs))
+    }
+}
+
+/// The first two numbers of a version.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let start = version.find(|c: char| c.is_ascii_digit())?;
+    let mut parts = version[start..].split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 impl Step {
     /// The command's words.
     pub(crate) fn argv(&self, fill: &Fill<'_>) -> Vec<String> {
@@ -249,3 +263,16 @@ pub(crate) const RECIPES: &[Recipe] = &[
         ..PLAIN
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(numbers("v22.6.0"), Some((22, 6)));
+        assert_eq!(numbers("Python 3.11.7"), Some((3, 11)));
+        assert!(numbers("v9.11.2") < numbers("v22.6.0"));
+        assert_eq!(numbers("unknown"), None);
+    }
+}

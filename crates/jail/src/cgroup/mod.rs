@@ -83,7 +83,15 @@ impl Group {
     pub(crate) fn counts_memory(&self) -> bool {
         match self {
             Self::V1(group) => group.event().is_some(),
-            Self::V2(group) => group.counts_memory(),
+            Self::V2(group) => group.counts(Layer::CgroupMemory),
+        }
+    }
+
+    /// Whether the kernel counts this group's processes.
+    pub(crate) fn counts_pids(&self) -> bool {
+        match self {
+            Self::V1(group) => group.counts_pids(),
+            Self::V2(group) => group.counts(Layer::CgroupPids),
         }
     }
 
@@ -98,8 +106,8 @@ impl Group {
     /// What was counted so far.
     pub(crate) fn counts(&self) -> Counts {
         match self {
-            Self::V1(group) => group.counts(),
-            Self::V2(group) => group.counts(),
+            Self::V1(group) => group.read_counts(),
+            Self::V2(group) => group.read_counts(),
         }
     }
 

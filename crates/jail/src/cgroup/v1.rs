@@ -110,7 +110,11 @@ impl Group {
         self.event.as_ref()
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts_pids(&self) -> bool {
+        self.pids.is_some()
+    }
+
+    pub(super) fn read_counts(&self) -> Counts {
         let memory = |name| self.memory.as_ref().map(|folder| folder.join(name));
         Counts {
             cpu: self.cpuacct.as_ref().and_then(|folder| read_number(&folder.join("cpuacct.usage"))),

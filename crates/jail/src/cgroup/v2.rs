@@ -20,7 +20,7 @@ pub(crate) struct Tree {
 /// One run's folder.
 #[derive(Debug)]
 pub(crate) struct Group {
-    counts_memory: bool,
+    controllers: Vec<Layer>,
     path: PathBuf,
     folder: OwnedFd,
 }
@@ -37,10 +37,7 @@ impl Tree {
             open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         });
         match made {
-            Ok(folder) => {
-                let counts_memory = self.controllers.contains(&Layer::CgroupMemory);
-                Ok(Group { counts_memory, path, folder })
-            }
+            Ok(folder) => Ok(Group { controllers: self.controllers.clone(), path, folder }),
             Err(errno) => {
                 let _ = remove(&path);
                 Err(errno)
@@ -76,11 +73,11 @@ impl Group {
         self.folder.as_fd()
     }
 
-    pub(super) fn counts_memory(&self) -> bool {
-        self.counts_memory
+    pub(super) fn counts(&self, meter: Layer) -> bool {
+        self.controllers.contains(&meter)
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn read_counts(&self) -> Counts {
         Counts {
             cpu: read_keyed(&self.path.join("cpu.stat"), "usage_usec").map(|us| us * 1000),
             peak: read_number(&self.path.join("memory.peak")),

@@ -125,7 +125,8 @@ impl Sandbox {
             accept: self.limits.accept.clone(),
             unmetered,
             data: unmetered.then_some(self.limits.memory),
-            pids: self.limits.pids,
+            // Where the cgroup refuses, it is the cgroup that must be asked first: it counts its refusals.
+            pids: self.limits.pids + if group.is_some_and(Group::counts_pids) { 16 } else { 0 },
             cpu: self.limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
         };
         self.init.send(&go, &[]).step("let init go on")?;

@@ -234,3 +234,6 @@ const fn ret(value: u32) -> Instruction {
     Instruction { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: value }
 }
 
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+console.log(require("os").cpus().length, require("os").availableParallelism());

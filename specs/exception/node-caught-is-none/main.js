@@ -1,0 +1,1 @@
+try { null.x } catch { console.log("caught") }

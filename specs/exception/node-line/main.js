@@ -1,0 +1,5 @@
+// one
+function f() {
+  null.x;
+}
+f();

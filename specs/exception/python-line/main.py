@@ -1,0 +1,5 @@
+# one
+# two
+def f(x):
+    return 1 / x
+f(0)

@@ -1,0 +1,3 @@
+open(b"bad\xff", "w").close()
+open("new\nline", "w").close()
+open("good", "w").close()

@@ -1,0 +1,1 @@
+print(open("deep/er/x").read())

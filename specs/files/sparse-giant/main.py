@@ -1,0 +1,2 @@
+with open("giant", "wb") as f:
+    f.truncate(1 << 40)

@@ -1,0 +1,31 @@
+# out-report-pipe  [output]
+# Tries: replace the file by which a driver reports an exception by a pipe that nobody writes
+# to, so that its reader waits for ever
+# Must hold afterwards: the result comes at once
+# Expected: status exit, exit code 1, survivors 0, wall <= 6 s
+import os, sys
+_bad = []
+def esc(what):
+    _bad.append(what)
+    print("ESCAPED:" + what, flush=True)
+def done():
+    print("NOT-CONTAINED" if _bad else "CONTAINED", flush=True)
+def reports():
+    """Files that a driver of the sandbox might leave for its supervisor: named on the command line, writable, not ours."""
+    words = open("/proc/self/cmdline", "rb").read().decode("utf-8", "replace").split("\0")
+    found = [w for w in words if w.startswith(("/tmp/", "/work/", "/dev/shm/")) and not w.endswith((".py", ".js"))]
+    return found + ["/tmp/.saggar-exception.json", "/work/.saggar-exception.json"]
+def put(path, make):
+    try:
+        if os.path.lexists(path):
+            os.unlink(path)
+        make(path)
+        print("put", path)
+    except OSError as e:
+        print(path, e.strerror)
+
+for path in reports():
+    put(path, os.mkfifo)
+
+print("FINISHED", flush=True)
+os._exit(1)

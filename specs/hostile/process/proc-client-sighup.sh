@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# proc-client-sighup  [process]
+# Tries: nothing itself: it ignores signals, and the client is hung up
+# Must hold afterwards: everything of the run dies and is removed
+# Expected: status exit|signal|killed:seccomp, survivors 0, wall <= 8 s
+trap '' TERM INT HUP PIPE
+setsid sleep 60 &
+while :; do sleep 0.1; done

@@ -1,0 +1,4 @@
+#include <iostream>
+#include <map>
+#include <regex>
+int main() { std::cout << "ok\n"; }

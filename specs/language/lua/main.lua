@@ -1,0 +1,1 @@
+print("lua " .. arg[1])

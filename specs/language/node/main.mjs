@@ -1,0 +1,2 @@
+import { argv } from "node:process";
+console.log("node", argv[2]);

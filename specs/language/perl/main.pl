@@ -1,0 +1,1 @@
+print "perl $ARGV[0]\n";

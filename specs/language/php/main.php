@@ -1,0 +1,1 @@
+<?php echo "php {$argv[1]}\n";

@@ -1,0 +1,1 @@
+cat("r", commandArgs(TRUE)[1], "\n")

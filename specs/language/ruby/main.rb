@@ -1,0 +1,1 @@
+puts "ruby #{ARGV[0]}"

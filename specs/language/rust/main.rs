@@ -1,0 +1,3 @@
+fn main() {
+    println!("rust {}", std::env::args().nth(1).unwrap());
+}

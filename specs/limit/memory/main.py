@@ -1,0 +1,4 @@
+print("before")
+x = []
+while True:
+    x.append(bytearray(b"x" * (8 << 20)))

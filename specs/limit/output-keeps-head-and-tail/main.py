@@ -1,0 +1,3 @@
+print("first")
+print("x" * 100000)
+print("last")

@@ -1,0 +1,3 @@
+print("before")
+import time
+time.sleep(60)

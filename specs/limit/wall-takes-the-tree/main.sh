@@ -1,0 +1,3 @@
+( trap "" TERM HUP INT; sleep 60 ) &
+echo started
+sleep 60

@@ -1,0 +1,2 @@
+import sys
+print("TypeError: not really", file=sys.stderr)

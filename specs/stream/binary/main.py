@@ -1,0 +1,2 @@
+import sys
+sys.stdout.buffer.write(b"a\xff\x00b\n")
