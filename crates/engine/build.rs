@@ -34,7 +34,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "s")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     if !cargo.status()?.success() {
-        return Err("the keeper could not be built; a static C library is needed (Debian: libc6-dev, Fedora: glibc-static)".into());
+        return Err(
+            "the keeper could not be built; a static C library is needed (Debian: libc6-dev, Fedora: glibc-static)"
+                .into(),
+        );
     }
     println!("cargo::rustc-env=SAGGAR_KEEPER={}", folder.join(target).join("release/saggar-keeper").display());
     Ok(())

@@ -11,21 +11,18 @@
 
 Exit 0 when everything was contained, every benign program worked, no cheat scored and nothing was left on the host.
 """
-import argparse, base64, fcntl, json, os, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time
-from dataclasses import dataclass, field
+import argparse, fcntl, json, os, random, signal, socket, subprocess, sys, time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
-import handover, leftovers, terminal
+import leftovers, terminal
+from expect import check_artifacts, check_host, check_isolation, check_outcome, check_output, strict_json
+from harness import STATE, Harness, foreign_processes
 
-STATE = Path("/var/tmp/hostile-canary-state")
 CANARY = Path("/var/tmp/hostile-canary")
 LOCK = "/var/tmp/hostile-check.lock"
-STATUS = {"wall": "killed:timeout", "cpu": "killed:cpu", "memory": "killed:memory", "disk": "killed:disk", "pids": "killed:pids", "output": "killed:output"}
-WALLS = {"user_ns", "mount_ns", "pid_ns", "net_ns", "ipc_ns", "uts_ns", "cgroup_ns", "no_new_privs", "seccomp", "caps_dropped"}
 HELLO = {"python": "print(1)", "bash": "echo 1", "node": "console.log(1)", "c": "int main(void) { return 0; }", "cpp": "int main() { return 0; }", "perl": "print 1;"}
-CLIENT_MEMORY_MB = 192  # the client's own peak: it must not grow with what a program prints or leaves
 IDLE_WORKERS = 8  # how many more of a thing a server may keep after a test than before
 
 
@@ -52,276 +49,6 @@ def parse():
     if a.cgroup_handed_over and (not a.as_user or a.warm or os.geteuid() != 0):
         p.error("--cgroup-handed-over needs root and --as-user, and no server")
     return a
-
-
-@dataclass
-class Answer:
-    """What one call of the command line gave."""
-    code: int | None
-    out: bytes
-    err: bytes
-    wall: float
-    seen: dict = field(default_factory=dict)
-
-    def text(self):
-        return self.out.decode("utf-8", "replace") + self.err.decode("utf-8", "replace")
-
-
-class Harness:
-    def __init__(self, a):
-        self.a, self.corpus = a, Path(a.corpus)
-        tools = self.corpus / "tools"
-        if not tools.exists():
-            tools = Path(__file__).parent / "tools"
-        self.setup_tool, self.tasks_file = tools / "host_setup.py", tools / "tasks.json"
-        self.tmp = Path(tempfile.mkdtemp(prefix="hostile-", dir="/var/tmp"))
-        os.chmod(self.tmp, 0o755)
-        self.binary = self.tmp / "saggar"
-        shutil.copy2(a.saggar, self.binary)
-        self.binary.chmod(0o755)
-        # home and private are saggar's, work is ours: programs, results, and where we stand
-        self.home, self.private, self.work = self.tmp / "home", self.tmp / "tmp", self.tmp / "work"
-        self.prefix, self.handed, self.owner = [], None, 0
-        self.warm_seen, self.beside, self.notes = 0, None, []
-        for folder in (self.home, self.private, self.work):
-            folder.mkdir()
-        if a.as_user:
-            self.owner = leftovers.USER
-            self.prefix = ["setpriv", f"--reuid={self.owner}", f"--regid={self.owner}", "--clear-groups"]
-            for folder in (self.home, self.private, self.work):
-                os.chown(folder, self.owner, self.owner)
-        if a.cgroup_handed_over:
-            self.handed = handover.Handover(self.owner)
-            self.prefix = self.handed.prefix + self.prefix
-        leftovers.adopt_orphans()
-        if not leftovers.own_mount_table():
-            self.notes.append("not root: mounts of others may be taken for ours")
-
-    def host(self, word):
-        r = subprocess.run([sys.executable, str(self.setup_tool), word], capture_output=True, text=True)
-        return r.stdout
-
-    def host_check(self):
-        try:
-            return json.loads(self.host("check"))
-        except ValueError:
-            return {"ok": False, "why": "host check failed"}
-
-    def env(self):
-        e = dict(os.environ, HOSTILE_SECRET_TOKEN=(STATE / "token").read_text().strip(), HOME=str(self.home))
-        if not self.a.warm:
-            e.update(SAGGAR_HOME=str(self.home / "state"), TMPDIR=str(self.private))
-        if self.a.as_user:
-            e = {k: v for k, v in e.items() if not k.startswith("XDG_")}
-        if self.handed:
-            e["SAGGAR_CGROUP"] = self.handed.path
-        return e
-
-    def command(self, args):
-        if "--" in args:
-            at = args.index("--")
-            args = args[:at] + self.a.option + args[at:]
-        else:
-            args = args + self.a.option
-        return self.prefix + [str(self.binary), *args]
-
-    def start(self, args, **streams):
-        # settings are never read from where we stand: this one would be an error
-        (self.work / "saggar.toml").write_text("network = [not even toml\n")
-        return subprocess.Popen(self.command(args), env=self.env(), cwd=str(self.work), start_new_session=True, **streams)
-
-    def call(self, args, wait, m=None):
-        """Runs one command to its end and watches the host meanwhile, as the row `m` asks."""
-        m = m or {}
-        close, stdin = open_stdin(m)
-        t = time.monotonic()
-        p = self.start(args, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        watcher = Watcher(self, p.pid, m)
-        watcher.start()
-        try:
-            out, err = p.communicate(input=m["stdin"].encode() if "stdin" in m else None, timeout=wait + 30)
-            code = p.returncode
-        except subprocess.TimeoutExpired:
-            p.kill()
-            p.wait()
-            code, out, err = None, b"", b"the command itself did not end"
-        wall = time.monotonic() - t
-        watcher.stop()
-        for fd in close:
-            os.close(fd)
-        return Answer(code, out, err, wall, watcher.seen)
-
-    def secrets(self):
-        return [(STATE / n).read_text().strip() for n in ("secret", "token") if (STATE / n).exists()]
-
-    def run_args(self, m, outdir, wall_s=None):
-        lim = m["limits"]
-        path = self.corpus / m["file"]
-        src = self.work / path.name
-        shutil.copyfile(path, src)
-        args = ["run", str(src), "--language", m["language"], "--json", "--timeout", f"{int((wall_s or lim['wall_s']) * self.a.slow * 1000)}ms", "--memory", f"{lim['memory_mb']}M",
-                "--pids", str(lim["pids"]), "--disk", f"{lim['disk_mb']}M", "--inodes", str(lim["inodes"]), "--output-limit", f"{max(1, lim['output_bytes'] // 1024)}K"]
-        for f in m.get("files", []):
-            up = self.work / ("upload-" + f["path"].replace("/", "_"))
-            up.write_text(f["content"])
-            args += ["--file", f"{up}:{f['path']}"]
-        args += m.get("options", [])
-        if outdir:
-            args += ["--out", str(outdir)]
-        if m.get("args"):
-            args += ["--", *m["args"]]
-        return args
-
-    def new_outdir(self, name):
-        outdir = self.work / f"out-{name}"
-        outdir.mkdir()
-        os.chown(outdir, self.owner, self.owner)
-        return outdir
-
-    def tidy(self):
-        """Removes what we ourselves put into the work folder; by a program that stands any depth."""
-        subprocess.run(["find", str(self.work), "-mindepth", "1", "-delete"], stderr=subprocess.DEVNULL)
-        subprocess.run(["rm", "-rf", *(str(p) for p in self.work.iterdir())], stderr=subprocess.DEVNULL)
-
-    def survivors(self):
-        """Processes of finished calls that live on: pid -> name. The decoy and a run beside are known."""
-        known = {int((STATE / "pid").read_text())}
-        if self.beside:
-            known.add(self.beside.pid)
-        return leftovers.descendants(known)
-
-
-def open_stdin(m):
-    """(descriptors to close afterwards, what Popen takes)."""
-    source = m.get("stdin_from")
-    if "stdin" in m:
-        return [], subprocess.PIPE
-    if source == "held":  # somebody has it open and never writes
-        r, w = os.pipe()
-        return [r, w], r
-    if source:
-        fd = os.open("/dev/zero" if source == "endless" else source, os.O_RDONLY)
-        return [fd], fd
-    return [], subprocess.DEVNULL
-
-
-class Watcher(threading.Thread):
-    """Looks at the host while a program runs: ports, System V objects, the client's memory; sends the row's signal."""
-
-    def __init__(self, h, client, m):
-        super().__init__(daemon=True)
-        self.h, self.client, self.m, self.done = h, client, m, threading.Event()
-        self.seen = {"connects": 0, "connected": False, "ipc": False, "memory_kb": 0, "killed": None}
-
-    def run(self):
-        e, kill, begun = self.m.get("expect", {}), self.m.get("kill"), time.monotonic()
-        while not self.done.wait(0.05):
-            if "host_connect_must_fail" in e:
-                self.try_connect(e["host_connect_must_fail"])
-            if "host_no_sysv_ipc_key" in e:
-                self.seen["ipc"] |= has_sysv_key(e["host_no_sysv_ipc_key"])
-            self.measure()
-            if kill and self.seen["killed"] is None and time.monotonic() - begun >= kill["after_s"]:
-                self.seen["killed"] = self.send(kill)
-
-    def stop(self):
-        self.done.set()
-        self.join()
-
-    def try_connect(self, port):
-        self.seen["connects"] += 1
-        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-            with socket.socket(family) as s:
-                s.settimeout(1)
-                try:
-                    s.connect((address, port))
-                    self.seen["connected"] = True
-                except OSError:
-                    pass
-
-    def measure(self):
-        try:
-            for line in open(f"/proc/{self.client}/status"):
-                if line.startswith("VmHWM"):
-                    self.seen["memory_kb"] = max(self.seen["memory_kb"], int(line.split()[1]))
-        except OSError:
-            pass
-
-    def send(self, kill):
-        target = {"client": lambda: self.client, "keeper": self.keeper, "init": self.init}[kill["who"]]()
-        if target is None:
-            return "nobody"
-        os.kill(target, getattr(signal, kill.get("signal", "SIGKILL")))
-        return kill["who"]
-
-    def below(self):
-        return leftovers.descendants({int((STATE / "pid").read_text())})
-
-    def keeper(self):
-        return next((pid for pid, name in self.below().items() if name.startswith("saggar") and pid != self.client and len(ids_of(pid)) == 1), None)
-
-    def init(self):
-        return next((pid for pid in self.below() if len(ids_of(pid)) > 1 and ids_of(pid)[-1] == "1"), None)
-
-
-def ids_of(pid):
-    """A process's id in our pid namespace and in each one below."""
-    try:
-        return next(line.split()[1:] for line in open(f"/proc/{pid}/status") if line.startswith("NSpid"))
-    except (OSError, StopIteration):
-        return []
-
-
-def has_sysv_key(key):
-    return any(k == key & 0xFFFFFFFF for _, k, _ in leftovers.sysv_objects())
-
-
-def foreign_processes():
-    """How many processes are in another pid namespace than ours."""
-    own, found = os.readlink("/proc/self/ns/pid"), 0
-    for d in os.listdir("/proc"):
-        if d.isdigit():
-            try:
-                found += os.readlink(f"/proc/{d}/ns/pid") != own
-            except OSError:
-                pass
-    return found
-
-
-def status_of(result):
-    o = result.get("outcome", {})
-    kind = o.get("kind")
-    if result.get("compile") and not result["compile"].get("ok", True):
-        killed = result["compile"].get("outcome", {})
-        return STATUS.get(killed.get("limit"), "killed:?") if killed.get("kind") == "limit_exceeded" else "compile_error"
-    if kind == "exited":
-        return "exit"
-    if kind == "signaled":
-        return "killed:seccomp" if o.get("signal") in (31, "SIGSYS") else "signal"
-    if kind == "limit_exceeded":
-        return STATUS.get(o.get("limit"), "killed:?")
-    return str(kind)
-
-
-def exit_code_of(outcome):
-    """What the command line must exit with after this outcome."""
-    kind = outcome.get("kind")
-    if kind == "exited":
-        return outcome["code"]
-    if kind == "signaled":
-        return 128 + outcome["signal"]
-    if kind == "limit_exceeded":
-        return 124 if outcome["limit"] in ("wall", "cpu") else 137
-    return {"refused": 126, "cancelled": 130}.get(kind)
-
-
-def strict_json(data):
-    def refuse(word):
-        raise ValueError(f"{word} is not JSON")
-    text = data.decode("utf-8")
-    if text.count("\n") > 1:
-        raise ValueError("more than one line")
-    return json.loads(text, parse_constant=refuse)
 
 
 def judge_run(h, m):
@@ -356,110 +83,6 @@ def judge_run(h, m):
     return bad, result
 
 
-def check_outcome(e, result, answer):
-    bad, status, outcome = [], status_of(result), result["outcome"]
-    if "status_in" in e and status not in e["status_in"] and not (status == "exit" and "compile_error" in e["status_in"]):
-        bad.append(f"status {status} not in {e['status_in']}: {outcome} {result['stdout'][-200:]!r} {result['stderr'][-200:]!r}")
-    if status in e.get("status_not_in", []):
-        bad.append(f"status {status}")
-    if "exit_code" in e and outcome.get("code") != e["exit_code"]:
-        bad.append(f"exit code {outcome.get('code')} not {e['exit_code']}")
-    if answer.code != exit_code_of(outcome):
-        bad.append(f"the command exited with {answer.code} after {outcome}")
-    if result["ok"] != (outcome == {"kind": "exited", "code": 0}):
-        bad.append(f"ok is {result['ok']} after {outcome}")
-    hit = set(result.get("limits_hit", []))
-    if e.get("memory_limit_reported") and status != "killed:memory" and "memory" not in hit:
-        bad.append("the memory limit was reached and not reported")
-    if not hit >= set(e.get("limits_hit", [])):
-        bad.append(f"limits_hit is {sorted(hit)}, not {e['limits_hit']}")
-    if result["usage"].get("cpu_ms", 0) < 1000 * e.get("min_cpu_s", 0):
-        bad.append(f"only {result['usage'].get('cpu_ms')} ms of processor time are reported")
-    if "exception_type" in e and (result.get("exception") or {}).get("type") != e["exception_type"]:
-        bad.append(f"exception is {result.get('exception')}")
-    return bad
-
-
-def check_output(h, m, result, answer):
-    e, bad, text, status = m["expect"], [], answer.text(), status_of(result)
-    if status == "exit":
-        for s in e.get("stdout_must_contain", []):
-            if s not in result["stdout"]:
-                bad.append(f"stdout lacks {s!r}: {result['stdout'][-200:]!r} {result['stderr'][-200:]!r}")
-    for s in e.get("stdout_must_not_contain", []):
-        if not s.startswith("CANARY-") and s in text:
-            i = text.index(s)
-            if s == "ESCAPED:" and m.get("needs_layer") in result.get("isolation", {}).get("missing", []):
-                h.notes.append(f"{m['id']}: {text[i:i + 80]!r} without {m['needs_layer']}")
-            else:
-                bad.append(f"{text[i:i + 80]!r}")
-    carried = b"".join(base64.b64decode(f.get("base64") or "") for f in result.get("files", []))
-    if any(v in text or v.encode() in carried for v in h.secrets()):
-        bad.append("a canary's value is in the answer")
-    if e.get("output_truncated") is True and not (result.get("stdout_truncated") or result.get("stderr_truncated")):
-        bad.append("output was cut but not said so")
-    if "stdout_max_bytes" in e and len(result["stdout"].encode()) > e["stdout_max_bytes"] * 1.1 + 4096:
-        bad.append(f"kept {len(result['stdout'])} bytes")
-    return bad
-
-
-def check_host(h, e, answer):
-    bad = []
-    if answer.wall > e.get("max_wall_s", 1e9) * h.a.slow:
-        bad.append(f"took {answer.wall:.1f} s")
-    for p in e.get("host_must_not_exist", []):
-        if os.path.lexists(p):
-            bad.append(f"{p} exists on the host")
-    if answer.seen["connected"]:
-        bad.append("the host could connect to a port inside")
-    if "host_connect_must_fail" in e and not answer.seen["connects"]:
-        bad.append("the program ended before the host could try its port")
-    if "host_no_sysv_ipc_key" in e and (answer.seen["ipc"] or has_sysv_key(e["host_no_sysv_ipc_key"])):
-        bad.append("a System V object of the program is on the host")
-    if answer.seen["memory_kb"] > CLIENT_MEMORY_MB * 1024:
-        bad.append(f"the client itself used {answer.seen['memory_kb'] >> 10} MB")
-    return bad
-
-
-def check_isolation(h, result):
-    """Every result names its walls; the meters are there exactly when they can be had."""
-    if result.get("backend") != "native" or any(o.startswith("--accept-missing") for o in h.a.option):
-        return []
-    bad, isolation = [], result["isolation"]
-    layers, missing, meters = set(isolation["layers"]), set(isolation["missing"]), {"cgroup.memory", "cgroup.pids"}
-    if WALLS - layers:
-        bad.append(f"walls are missing: {sorted(WALLS - layers)}")
-    if layers & missing:
-        bad.append(f"both on and missing: {sorted(layers & missing)}")
-    if h.a.warm:
-        return bad
-    if h.handed or (os.geteuid() == 0 and not h.a.as_user and handover.may_make_groups()):
-        if meters - layers:
-            bad.append(f"not metered by cgroup: {sorted(meters - layers)}")
-    elif h.a.as_user and handover.memory_is_v1() and meters - missing:
-        bad.append(f"claims to be metered by cgroup: {sorted(meters - missing)}")
-    return bad
-
-
-def check_artifacts(h, e, outdir):
-    """What came back holds only plain files, no secret, and no more than was allowed. Any depth, any name."""
-    def find(*words):
-        return subprocess.run(["find", str(outdir), "-mindepth", "1", *words], capture_output=True).stdout.decode("utf-8", "replace")
-    bad = []
-    for words, what in ((("!", "-type", "f", "!", "-type", "d"), "is neither file nor directory"), (("-perm", "/6000"), "kept its set-id bit"),
-                        (("-type", "f", "-size", "-32M", "-exec", "grep", "-lF", *(f"-e{v}" for v in h.secrets()), "--", "{}", "+"), "carries the canary")):
-        found = find(*words).strip()
-        if found:
-            bad.append(f"{found.splitlines()[0][-100:]!r} {what}")
-    for s in e.get("artifacts_must_have", []):
-        if not (outdir / s).is_file():
-            bad.append(f"{s!r} did not come back")
-    sizes = [int(n) for n in find("-type", "f", "-printf", "%s\\n").split()]
-    if sum(sizes) > e.get("artifacts_max_bytes", 1 << 40):
-        bad.append(f"{sum(sizes)} bytes came back")
-    return bad
-
-
 def judge_killed(h, m, answer):
     """One of saggar's own processes was signalled: the command ends, owns up, and leaves nothing."""
     kill, bad = m["kill"], check_host(h, m["expect"], answer)
@@ -472,7 +95,7 @@ def judge_killed(h, m, answer):
     if b'"ok":true' in answer.out.replace(b" ", b""):
         bad.append("a run that was cut short is called ok")
     if kill["who"] == "keeper":  # nobody is left to remove its groups: the next run does
-        h.survivors()  # reaps the dead one
+        h.survivors()  # the dead one must be reaped to count as dead
         bad += warm_up(h, ["python"])
     return bad
 
@@ -663,7 +286,7 @@ def run_all(h, a, rows, wanted, tasks):
         failed.append(("first-run", bad))
     h.tidy()
     state = [Path(os.environ["SAGGAR_HOME"])] if a.warm else [h.home, h.private, h.work]
-    watch = leftovers.Watch(state, [h.tmp, CANARY, STATE, LOCK], leftovers.USER_UIDS if a.as_user else leftovers.RUN_UIDS, a.warm)
+    watch = leftovers.Watch(state, [h.tmp, CANARY, STATE, LOCK], leftovers.USER_UIDS if a.as_user else leftovers.RUN_UIDS, None if a.warm else h.keepers)
     foreign = foreign_processes()
     if any(r["category"] == "grader" for r in wanted):
         for t in tasks.values():
@@ -705,7 +328,11 @@ def server_complaints(h, watch, foreign, expected_warm):
 
 def alone():
     """Waits until no other check runs: canaries and ports are one set for the whole host."""
-    lock = os.open(LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    try:
+        lock = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        lock = os.open(LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+        os.fchmod(lock, 0o666)  # the next check may be somebody else's
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -729,6 +356,8 @@ def main():
         h.host("stop")
         if h.handed:
             h.handed.remove()
+        if h.standing:
+            h.standing.remove()
         subprocess.run(["rm", "-rf", str(h.tmp)])
     if a.json:
         print(json.dumps({"ran": ran, "failed": {i: b for i, b in failed}, "per_category": per, "notes": h.notes}))

@@ -1,6 +1,6 @@
 //! Errors on the command line: one JSON value, or `error:` and `hint:`.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use engine::{RunError, SettingsError};
@@ -35,12 +35,32 @@ impl Failure {
     /// Prints the failure and gives its exit code.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         if json {
-            println!("{}", serde_json::to_string(&Wire { error: &self.0 }).unwrap_or_default());
+            // Nobody may be there to read it; the exit code says the same.
+            let _ = put_json(&Wire { error: &self.0 });
         } else {
-            eprintln!("error: {}\n\nhint: {}", self.0.message, self.0.hint);
+            // Names of files may be in it, and those may hold anything.
+            let shown: String = self.0.message.chars().map(visible).collect();
+            let _ = writeln!(io::stderr(), "error: {shown}\n\nhint: {}", self.0.hint);
         }
         ExitCode::from(self.0.code.exit_code())
     }
+}
+
+/// Prints one JSON value on one line.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    put_json(value).map_err(|source| RunError::Output { path: "standard output".into(), source }.into())
+}
+
+fn put_json(value: &impl Serialize) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    serde_json::to_writer(&mut stdout, value)?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+/// A character that a terminal shows and does not obey.
+fn visible(c: char) -> char {
+    if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 impl From<ErrorBody> for Failure {

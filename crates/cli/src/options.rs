@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use engine::{Caller, Stdin};
 use types::{
-    BackendKind, ErrorBody, ErrorCode, ExecRequest, FileContent, InputFile, Layer, LimitsSpec, Network, Policy, RelPath,
-    parse_duration, parse_size,
+    BackendKind, ErrorBody, ErrorCode, ExecRequest, FileContent, InputFile, Layer, LimitsSpec, Network, Policy,
+    RelPath, parse_duration, parse_size,
 };
 
 use crate::failure::Failure;
@@ -220,7 +220,6 @@ fn input(text: &str) -> Result<InputFile, Failure> {
         None => (text, Path::new(text).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()),
     };
     let source = PathBuf::from(source);
-    File::open(&source).map_err(|e| Failure::input(&source, e))?;
     let dest = dest.strip_prefix("/work/").unwrap_or(&dest);
     let path = RelPath::new(dest).map_err(|error| wrong(format!("`--file {text}`: {error}")))?;
     Ok(InputFile { path, content: FileContent::Host(source) })

@@ -20,6 +20,11 @@ impl Live {
         }
     }
 
+    /// Says something to a person, on stderr. Words of the program may be in it, so they are shown, not obeyed.
+    pub(crate) fn say(words: &str) {
+        let _ = put(&mut io::stderr(), &Filter::new(true).pass(format!("{words}\n").as_bytes()));
+    }
+
     /// Shows bytes of a character that never came to its end.
     pub(crate) fn finish(&mut self) {
         let _ = put(&mut io::stdout(), &self.stdout.finish());
@@ -63,10 +68,7 @@ impl Filter {
         let mut shown = Vec::with_capacity(input.len());
         for chunk in input.utf8_chunks() {
             chunk.valid().chars().for_each(|c| show(c, &mut shown));
-            let end = std::ptr::eq(
-                chunk.invalid().as_ptr_range().end,
-                input.as_ptr_range().end,
-            );
+            let end = std::ptr::eq(chunk.invalid().as_ptr_range().end, input.as_ptr_range().end);
             // Only the last bytes can be the start of a character still to come.
             if end && chunk.invalid().len() < 4 && could_go_on(chunk.invalid()) {
                 self.partial = chunk.invalid().to_vec();
@@ -91,7 +93,9 @@ fn show(c: char, shown: &mut Vec<u8>) {
     match c {
         '\n' | '\t' => shown.push(c as u8),
         // A carriage return could overwrite the line that a person has just read; bidirectional marks could turn it around.
-        c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+        c if c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+        {
             shown.extend(c.escape_default().to_string().bytes());
         }
         c => shown.extend(c.encode_utf8(&mut [0; 4]).bytes()),

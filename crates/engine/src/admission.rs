@@ -49,7 +49,7 @@ pub(crate) fn admit(request: ExecRequest, settings: &Settings) -> Result<Admitte
     let (program, interpreters) = match (request.code, request.argv) {
         (Some(code), None) => by_recipe(language.unwrap_or("python"), code.0, request.file_name, settings)?,
         (None, Some(argv)) if argv.first().is_some_and(|name| !name.is_empty()) => {
-            (Program::Command(argv), language::visible_interpreters(&settings.interpreters))
+            (Program::Command(argv), language::visible_interpreters(settings))
         }
         (None, Some(_)) => return Err(RunError::Request("the command is empty")),
         (None, None) => return Err(RunError::Request("there is nothing to run: give `code` or `argv`")),
@@ -79,7 +79,7 @@ fn by_recipe(
 ) -> Result<(Program, Vec<Found>), RunError> {
     let recipe = language::recipe(language).ok_or_else(|| RunError::UnknownLanguage(language.to_owned()))?;
     let find = |chosen: &str, programs: &[&'static str]| {
-        language::find(chosen, programs, &settings.interpreters)
+        language::find(chosen, programs, settings)
             .ok_or_else(|| RunError::InterpreterMissing { language: recipe.name, programs: programs.join(", ") })
     };
     let found = find(recipe.name, recipe.programs)?;

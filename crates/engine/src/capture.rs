@@ -59,13 +59,7 @@ pub(crate) struct Kept {
 impl Kept {
     fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Self {
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            head_limit: limit - limit / 2,
-            tail_limit: limit / 2,
-            total: 0,
-        }
+        Self { head: Vec::new(), tail: VecDeque::new(), head_limit: limit - limit / 2, tail_limit: limit / 2, total: 0 }
     }
 
     /// Takes bytes; returns how many of them went to the head.
@@ -140,7 +134,7 @@ mod tests {
 
     #[test]
     fn head_and_tail_of_a_flood_are_kept_and_all_of_it_is_counted() {
-        let kept = kept(8, &[b"start-", &[b'x'; 100_000], b"-end"]);
+        let kept = kept(8, &[b"start-", &vec![b'x'; 100_000], b"-end"]);
         assert_eq!(kept.text(), "star\n[... 100002 bytes cut ...]\n-end");
         assert_eq!((kept.total(), kept.is_cut()), (100_010, true));
     }

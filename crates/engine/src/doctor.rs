@@ -77,7 +77,8 @@ impl Engine {
             Err(error) => (Err(error), Vec::new()),
         };
         let required = |layer: Layer| {
-            (layer.is_wall() && !self.settings.accept_missing.contains(&layer)) || self.settings.require.contains(&layer)
+            (layer.is_wall() && !self.settings.accept_missing.contains(&layer))
+                || self.settings.require.contains(&layer)
         };
         let layers: Vec<LayerReport> = Layer::ALL
             .into_iter()
@@ -118,7 +119,7 @@ impl Engine {
 
     async fn language(&self, recipe: &'static Recipe, usable: bool) -> LanguageReport {
         let mut report = LanguageReport { language: recipe.name, program: None, version: None, why: None };
-        let Some(found) = language::find(recipe.name, recipe.programs, &self.settings.interpreters) else {
+        let Some(found) = language::find(recipe.name, recipe.programs, &self.settings) else {
             report.why = Some(format!("not found on PATH: {}", recipe.programs.join(", ")));
             return report;
         };
@@ -140,7 +141,8 @@ impl Engine {
         let mut sandbox = self.backend.create(&self.probe_spec(found.roots.clone())).await?;
         let mut argv = vec![found.program.clone()];
         argv.extend(recipe.version.iter().map(|&word| word.to_owned()));
-        let env = vec!["PATH=/usr/local/bin:/usr/bin:/bin".to_owned(), "HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()];
+        let env =
+            vec!["PATH=/usr/local/bin:/usr/bin:/bin".to_owned(), "HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()];
         let command = Command { programs: vec![found.program.clone()], argv, env };
         let mut said = FirstLine::default();
         sandbox.run(command, Stdin::Bytes(Vec::new()), &mut said, never()).await?;
@@ -195,7 +197,9 @@ pub(crate) fn remedy(layer: Layer) -> &'static str {
         }
         Layer::NoNewPrivs | Layer::CapsDropped => "needs Linux 5.12 or newer",
         Layer::Seccomp => "the kernel must have CONFIG_SECCOMP_FILTER",
-        Layer::LandlockFs => "needs Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK and `landlock` in the boot option lsm=",
+        Layer::LandlockFs => {
+            "needs Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK and `landlock` in the boot option lsm="
+        }
         Layer::LandlockScope => "needs Linux 6.12 or newer with Landlock",
         Layer::CgroupMemory | Layer::CgroupPids | Layer::CgroupCpu => {
             "run as root, or let root hand over a cgroup and name it in SAGGAR_CGROUP, or with cgroup v2 run under \

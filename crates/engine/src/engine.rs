@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use types::{
     Compile, ExecRequest, ExecResult, FileContent, InputFile, Isolation, Layer, LimitKind, Limits, Outcome, RelPath,
-    Start,
+    Start, Usage,
 };
 
 use crate::admission::{self, Admitted, Program};
@@ -17,7 +17,7 @@ use crate::capture::Capture;
 use crate::error::{BackendError, RunError};
 use crate::exception::{MAX_RECORD, parse_report};
 use crate::feedback;
-use crate::files::{Collected, Collection, Executable, OutFolder, Placed, Receive, WorkTree};
+use crate::files::{Collected, Collection, Executable, OutFolder, Placed, Receive, Received, WorkTree};
 use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder, Step};
 use crate::review;
 use crate::settings::Settings;
@@ -103,9 +103,28 @@ struct Done {
     collected: Collected,
 }
 
+impl Done {
+    /// As a shell says that there is no such command.
+    fn nothing_to_run() -> Self {
+        let ended = Ended {
+            outcome: Outcome::Exited { code: 127 },
+            usage: Usage::default(),
+            hits: Vec::new(),
+            layers: Vec::new(),
+        };
+        let nothing = Capture::new(0, None);
+        let remarks = vec!["the compiler made no program that can be started".to_owned()];
+        let collected = Collected { files: Vec::new(), remarks };
+        Self { ended, capture: (nothing.stdout, nothing.stderr), exception: None, collected }
+    }
+}
+
 impl<'e> Run<'e> {
     fn new(engine: &'e Engine, caller: &Caller, admitted: Admitted) -> Self {
-        Self { accept: engine.accepted(caller), engine, admitted }
+        // Who insists on a layer does not accept its absence, whatever the settings say.
+        let insisted = |layer: &Layer| engine.settings.require.contains(layer) || caller.require.contains(layer);
+        let accept = engine.accepted(caller).into_iter().filter(|layer| !insisted(layer)).collect();
+        Self { engine, admitted, accept }
     }
 
     fn spec(&self, limits: Limits) -> SandboxSpec {
@@ -141,7 +160,7 @@ impl<'e> Run<'e> {
                 let placed = self.place_inputs(sandbox.tree())?;
                 let command = self.command(argv.clone(), &[], None);
                 let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
-                Ok(self.result(None, None, done))
+                Ok(self.result(None, None, Done { exception: None, ..done }))
             }
             Program::Code { recipe, found, runner, file, code } => {
                 self.check_version(recipe, found).await?;
@@ -160,16 +179,21 @@ impl<'e> Run<'e> {
                 };
                 let (sandbox, report) = sandbox;
                 let program = runner.as_ref().unwrap_or(found);
-                let fill = self.fill(program, file, &self.admitted.args, &self.admitted.limits);
+                let fill = Self::fill(program, file, &self.admitted.args, &self.admitted.limits);
                 let command = self.command(recipe.run.argv(&fill), &recipe.run.env(&fill), Some(program));
-                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
+                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await;
+                let done = match done {
+                    // The compiler was content and made nothing that runs: a library, a package without a main.
+                    Err(RunError::Backend(BackendError::Program { .. })) if report.is_some() => Done::nothing_to_run(),
+                    other => other?,
+                };
                 let done = if recipe.recorder == Recorder::None { Done { exception: None, ..done } } else { done };
                 Ok(self.result(Some(recipe), report, done))
             }
         }
     }
 
-    fn fill<'a>(&self, found: &'a Found, file: &'a RelPath, args: &'a [String], limits: &'a Limits) -> Fill<'a> {
+    fn fill<'a>(found: &'a Found, file: &'a RelPath, args: &'a [String], limits: &'a Limits) -> Fill<'a> {
         Fill { program: &found.program, file: file.as_str(), limits, args }
     }
 
@@ -190,7 +214,7 @@ impl<'e> Run<'e> {
                 }
                 FileContent::Host(host) => {
                     let unreadable = |source| RunError::Input { path: host.clone(), source };
-                    let mut file = File::open(host).map_err(unreadable)?;
+                    let mut file = open_input(host).map_err(unreadable)?;
                     let meta = file.metadata().map_err(unreadable)?;
                     if !meta.is_file() {
                         return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
@@ -244,7 +268,7 @@ impl<'e> Run<'e> {
         let record = tree.read_small(&format!("tmp/{EXCEPTION_RECORD}"), MAX_RECORD);
         // A program that ended well was ended by no exception, whatever it left behind.
         let exception = record.and_then(|bytes| parse_report(&bytes)).filter(|_| !ended.outcome.is_ok());
-        touched(&mut ended, tree, exception.as_ref());
+        touched(&mut ended, tree);
         let collected = tree.collect(Collection {
             placed,
             inline: &self.admitted.inline,
@@ -261,25 +285,16 @@ impl<'e> Run<'e> {
         cancel: Option<watch::Receiver<bool>>,
         placed: &mut Placed,
     ) -> Result<Compiled, RunError> {
-        let limits = &self.admitted.limits;
-        let limits = Limits {
-            wall: limits.wall.max(COMPILE_WALL),
-            cpu: None,
-            memory: limits.memory.max(COMPILE_MEMORY),
-            cpus: limits.cpus.max(2.0),
-            pids: limits.pids.max(COMPILE_PIDS),
-            disk: limits.disk.max(COMPILE_DISK),
-            ..limits.clone()
-        };
+        let limits = self.compile_limits();
         let most_bytes = limits.disk;
         let mut compiler = self.acquire(limits.clone()).await?;
         let mut sources = self.place_inputs(compiler.tree())?;
         place(compiler.tree(), file, &mut &code[..], Executable::No, &mut sources)?;
-        let fill = self.fill(found, file, &[], &limits);
+        let fill = Self::fill(found, file, &[], &limits);
         let command = self.command(step.argv(&fill), &step.env(&fill), Some(found));
         let mut capture = Capture::new(limits.output, None);
         let mut ended = compiler.run(command, Stdin::Bytes(Vec::new()), &mut capture, cancel_by(cancel)).await?;
-        touched(&mut ended, compiler.tree(), None);
+        touched(&mut ended, compiler.tree());
         let report = Compile {
             ok: ended.outcome.is_ok(),
             outcome: ended.outcome.clone(),
@@ -303,12 +318,28 @@ impl<'e> Run<'e> {
         match moved {
             Ok(_) => Ok(Compiled::Ready(sandbox, report)),
             // The program alone is larger than the run may hold.
-            Err(RunError::Backend(BackendError::Place { source, .. })) if source.kind() == io::ErrorKind::StorageFull => {
+            Err(RunError::Backend(BackendError::Place { source, .. }))
+                if source.kind() == io::ErrorKind::StorageFull =>
+            {
                 ended.outcome = Outcome::LimitExceeded { limit: LimitKind::Disk };
                 ended.hits.push(LimitKind::Disk);
                 failed(Compile { ok: false, outcome: ended.outcome.clone(), ..report }, ended)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// More room than the program has, but never more than the ceiling gives.
+    fn compile_limits(&self) -> Limits {
+        let (limits, most) = (&self.admitted.limits, &self.engine.settings.ceiling.0);
+        Limits {
+            wall: limits.wall.max(COMPILE_WALL).min(most.wall),
+            cpu: None,
+            memory: limits.memory.max(COMPILE_MEMORY).min(most.memory),
+            cpus: limits.cpus.max(2.0).min(most.cpus),
+            pids: limits.pids.max(COMPILE_PIDS).min(most.pids),
+            disk: limits.disk.max(COMPILE_DISK).min(most.disk),
+            ..limits.clone()
         }
     }
 
@@ -372,7 +403,7 @@ fn cancel_by(signal: Option<watch::Receiver<bool>>) -> Cancel<'static> {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     })
 }
 
@@ -391,11 +422,18 @@ struct Products<'a> {
 }
 
 impl Receive for Products<'_> {
-    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<(), RunError> {
+    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<Received, RunError> {
         io::Seek::rewind(from).map_err(|source| BackendError::Place { path: path.to_owned(), source })?;
         let path = RelPath::new(path)?;
-        place(self.tree, &path, &mut io::Read::take(from, bytes), Executable::Yes, self.placed)
+        place(self.tree, &path, &mut io::Read::take(from, bytes), Executable::Yes, self.placed)?;
+        Ok(Received::Taken)
     }
+}
+
+/// Opens a caller's file; a FIFO is not waited for.
+fn open_input(path: &std::path::Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?))
 }
 
 fn place(
@@ -409,18 +447,9 @@ fn place(
         .map_err(|source| BackendError::Place { path: path.to_string(), source }.into())
 }
 
-/// Adds the limits that only the files or the exception tell of.
-fn touched(ended: &mut Ended, tree: &WorkTree, exception: Option<&types::Exception>) {
-    let mut more = tree.full();
-    if let Some(exception) = exception {
-        if exception.kind == "MemoryError" {
-            more.push(LimitKind::Memory);
-        }
-        if exception.message.starts_with("[Errno 28]") {
-            more.push(LimitKind::Disk);
-        }
-    }
-    ended.hits.extend(more);
+/// Adds the limits that only the files tell of.
+fn touched(ended: &mut Ended, tree: &WorkTree) {
+    ended.hits.extend(tree.full());
     ended.hits.sort_unstable();
     ended.hits.dedup();
 }

@@ -162,7 +162,9 @@ impl RunError {
                 "install it, put it on PATH, or name it in the settings: [interpreters] {language} = \"/path/to/program\""
             ),
             Self::InterpreterOld { language, .. } => {
-                format!("install a newer one, or name it in the settings: [interpreters] {language} = \"/path/to/program\"")
+                format!(
+                    "install a newer one, or name it in the settings: [interpreters] {language} = \"/path/to/program\""
+                )
             }
             Self::Input { .. } => "check that the file exists and that you may read it".to_owned(),
             Self::Output { .. } => "check the folder's permissions and free space".to_owned(),
@@ -173,7 +175,7 @@ impl RunError {
         }
     }
 
-    /// The wire form; the source chain stays in the log.
+    /// The wire form. The kernel's own words are part of the message: they say what a person must change.
     #[must_use]
     pub fn body(&self) -> ErrorBody {
         let mut message = self.to_string();

@@ -38,7 +38,7 @@ mod tests {
     fn a_record_is_read_and_rubbish_is_not() {
         let good = br#"{"type": "ValueError", "message": "x", "line": 3, "traceback": "..."}"#;
         assert_eq!(parse_report(good).unwrap().line, Some(3));
-        for bad in [&b""[..], b"{", b"[]", b"{\"type\": \"\"}", &[b'['; 100_000], b"\xff\xfe"] {
+        for bad in [&b""[..], b"{", b"[]", b"{\"type\": \"\"}", &vec![b'['; 100_000], b"\xff\xfe"] {
             assert!(parse_report(bad).is_none());
         }
     }

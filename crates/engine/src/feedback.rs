@@ -8,17 +8,26 @@ use types::{Exception, ExecResult, Feedback, LimitKind, Limits, Outcome};
 /// Exceptions and what usually mends them.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("NameError", "a name is used before it is defined, or misspelt; define or import it first"),
-    ("UnboundLocalError", "a local variable is read before it is assigned; assign it first or declare it global or nonlocal"),
+    (
+        "UnboundLocalError",
+        "a local variable is read before it is assigned; assign it first or declare it global or nonlocal",
+    ),
     ("TypeError", "a value has the wrong type for this operation or call; check the arguments and their order"),
     ("ValueError", "a value has the right type but not a usable content; check or convert the input first"),
     ("IndexError", "an index is outside the sequence; check its length, and off-by-one errors in loops"),
     ("KeyError", "the key is not in the dictionary; use .get() or test with `in` first"),
     ("AttributeError", "the object has no such attribute; check its type, and whether it is None"),
-    ("ModuleNotFoundError", "the module is not installed here and nothing can be downloaded; use the standard library or another installed package"),
+    (
+        "ModuleNotFoundError",
+        "the module is not installed here and nothing can be downloaded; use the standard library or another installed package",
+    ),
     ("ImportError", "the name cannot be imported from this module; check its spelling and the module's version"),
     ("IndentationError", "the indentation is not consistent; use four spaces for each level and no tabs"),
     ("TabError", "tabs and spaces are mixed; use four spaces for each level"),
-    ("SyntaxError", "the code cannot be parsed at this line; look for a missing bracket, quote, colon or comma here or just before"),
+    (
+        "SyntaxError",
+        "the code cannot be parsed at this line; look for a missing bracket, quote, colon or comma here or just before",
+    ),
     ("ZeroDivisionError", "a divisor is zero; test for it before dividing"),
     ("RecursionError", "the recursion does not end or is too deep; check the base case, or use a loop"),
     ("TimeoutError", "an operation timed out; there is no network here, and waiting costs wall time"),
@@ -26,7 +35,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("AssertionError", "an assertion does not hold; compare what the code computes with what the assertion expects"),
     ("FileNotFoundError", "the file does not exist in the sandbox; inputs are in /work, the working directory"),
     ("PermissionError", "the sandbox forbids this; only /work and /tmp can be written"),
-    ("UnicodeDecodeError", "the bytes are not text in this encoding; open the file in binary mode or name its encoding"),
+    (
+        "UnicodeDecodeError",
+        "the bytes are not text in this encoding; open the file in binary mode or name its encoding",
+    ),
     ("UnicodeEncodeError", "a character does not exist in this encoding; use UTF-8"),
     ("UnicodeError", "the text cannot be converted in this encoding; use UTF-8 or name the right one"),
     ("EOFError", "the program reads more input than there is; check how much it is given"),
@@ -43,12 +55,24 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 
 /// Signals that say something about the program.
 const SIGNALS: &[(i32, &str, &str)] = &[
-    (4, "SIGILL", "the program ran an instruction that does not exist; it may be built for another processor, or hit a trap"),
+    (
+        4,
+        "SIGILL",
+        "the program ran an instruction that does not exist; it may be built for another processor, or hit a trap",
+    ),
     (6, "SIGABRT", "the program aborted itself: a failed assertion, a corrupted heap, or an uncaught C++ exception"),
-    (7, "SIGBUS", "the program touched memory beyond the end of a mapped file, or the disk limit left no room behind a mapping"),
+    (
+        7,
+        "SIGBUS",
+        "the program touched memory beyond the end of a mapped file, or the disk limit left no room behind a mapping",
+    ),
     (8, "SIGFPE", "an integer was divided by zero or overflowed"),
     (9, "SIGKILL", "the program was killed, by itself or another process of the run"),
-    (11, "SIGSEGV", "the program touched memory that is not its own: a null or stale pointer, an index out of bounds, or endless recursion"),
+    (
+        11,
+        "SIGSEGV",
+        "the program touched memory that is not its own: a null or stale pointer, an index out of bounds, or endless recursion",
+    ),
     (13, "SIGPIPE", "the program wrote to a pipe whose reader was gone"),
     (15, "SIGTERM", "the program was asked to end, by itself or another process of the run"),
     (31, "SIGSYS", "the program used a system call of another architecture, which the sandbox does not allow"),
@@ -88,7 +112,11 @@ fn for_compile(compile: &types::Compile) -> Feedback {
         Outcome::LimitExceeded { limit } => format!("the compiler reached its {} limit", limit.name()),
         _ => "the code does not compile".to_owned(),
     });
-    new("compile_error", message.chars().take(500).collect(), "the compiler's messages are in `compile.stderr`; mend the first one first")
+    new(
+        "compile_error",
+        message.chars().take(500).collect(),
+        "the compiler's messages are in `compile.stderr`; mend the first one first",
+    )
 }
 
 fn for_outcome(outcome: &Outcome, limits: &Limits) -> Option<Feedback> {
@@ -97,7 +125,8 @@ fn for_outcome(outcome: &Outcome, limits: &Limits) -> Option<Feedback> {
         Outcome::LimitExceeded { limit } => Some(for_limit(*limit, limits)),
         Outcome::Signaled { signal } => {
             let known = SIGNALS.iter().find(|(number, ..)| number == signal);
-            let (name, hint) = known.map_or(("a signal", "the program was ended from outside its own code"), |(_, n, h)| (n, h));
+            let (name, hint) =
+                known.map_or(("a signal", "the program was ended from outside its own code"), |(_, n, h)| (n, h));
             Some(new("signal", format!("the program was ended by signal {signal} ({name})"), hint))
         }
     }
@@ -142,7 +171,8 @@ fn for_limit(limit: LimitKind, limits: &Limits) -> Feedback {
 
 fn for_exception(exception: &Exception) -> Feedback {
     let known = EXCEPTIONS.iter().find(|(kind, _)| *kind == exception.kind);
-    let hint = known.map_or("the traceback names the line; mend it there or where its values come from", |(_, hint)| hint);
+    let hint =
+        known.map_or("the traceback names the line; mend it there or where its values come from", |(_, hint)| hint);
     let message: String = format!("{}: {}", exception.kind, exception.message).chars().take(500).collect();
     Feedback { line: exception.line, ..new(&exception.kind, message.trim_end_matches(": ").to_owned(), hint) }
 }

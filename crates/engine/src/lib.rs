@@ -9,13 +9,17 @@ mod error;
 mod exception;
 mod feedback;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod id;
 mod language;
 mod review;
 mod settings;
 mod state;
 
-pub use backend::{Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream};
+pub use backend::{
+    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream,
+};
 pub use doctor::{LanguageReport, LayerReport, Report};
 pub use engine::{Caller, Delivery, Engine};
 pub use error::{BackendError, RunError};

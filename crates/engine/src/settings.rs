@@ -66,7 +66,9 @@ impl SettingsError {
     pub fn body(&self) -> ErrorBody {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
-            Self::Parse { .. } => "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling]",
+            Self::Parse { .. } => {
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling]"
+            }
             Self::Limit { .. } => "limits must be above zero and below the ceiling",
             Self::NoHome => "set SAGGAR_HOME to a folder that you may write",
         };
@@ -95,7 +97,7 @@ impl Settings {
     /// Reads the file that `config` or the environment names, or the one in its usual place if it is there. The working
     /// directory is never looked at: it may be somebody else's.
     pub fn load(config: Option<&Path>) -> Result<Self, SettingsError> {
-        let named = config.map(Path::to_path_buf).or_else(|| absolute("SAGGAR_CONFIG"));
+        let named = config.map(Path::to_path_buf).or_else(|| from_environment("SAGGAR_CONFIG"));
         let (path, must_exist) = match named {
             Some(path) => (path, true),
             None => (usual_place(), false),
@@ -103,19 +105,19 @@ impl Settings {
         let file = match fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text)
                 .map_err(|source| SettingsError::Parse { path: path.clone(), source: Box::new(source) })?,
+            // Only a file that is not there means the defaults: one that cannot be read may hold a ceiling.
             Err(error) if !must_exist && error.kind() == io::ErrorKind::NotFound => File::default(),
-            Err(_) if !must_exist => File::default(),
             Err(source) => return Err(SettingsError::Read { path, source }),
         };
-        Self::resolve(file, path)
+        Self::resolve(file, &path)
     }
 
-    fn resolve(file: File, path: PathBuf) -> Result<Self, SettingsError> {
-        let wrong = |source| SettingsError::Limit { path: path.clone(), source };
+    fn resolve(file: File, path: &Path) -> Result<Self, SettingsError> {
+        let wrong = |source| SettingsError::Limit { path: path.to_path_buf(), source };
         let most = Ceiling::default();
         let ceiling = Ceiling(file.ceiling.resolve(&most.0, &most).map_err(wrong)?);
         let defaults = file.limits.resolve(&Limits::default(), &ceiling).map_err(wrong)?;
-        let state = absolute("SAGGAR_HOME").or(file.state).or_else(usual_state).ok_or(SettingsError::NoHome)?;
+        let state = from_environment("SAGGAR_HOME").or(file.state).or_else(usual_state).ok_or(SettingsError::NoHome)?;
         Ok(Self {
             state,
             interpreters: file.interpreters,
@@ -129,19 +131,22 @@ impl Settings {
 }
 
 fn usual_place() -> PathBuf {
-    absolute("XDG_CONFIG_HOME")
-        .or_else(|| Some(absolute("HOME")?.join(".config")))
+    from_environment("XDG_CONFIG_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(from_environment("HOME")?.join(".config")))
         .unwrap_or_else(|| PathBuf::from("/etc"))
         .join("saggar/saggar.toml")
 }
 
 fn usual_state() -> Option<PathBuf> {
-    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+    let data = from_environment("XDG_DATA_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(from_environment("HOME")?.join(".local/share")))?;
     Some(data.join("saggar"))
 }
 
 /// A path from the environment. Empty means unset.
-fn absolute(name: &str) -> Option<PathBuf> {
+fn from_environment(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
@@ -151,7 +156,7 @@ mod tests {
 
     fn resolve(text: &str) -> Result<Settings, String> {
         let file = toml::from_str(text).map_err(|e| e.message().to_owned())?;
-        Settings::resolve(file, PathBuf::from("x")).map_err(|e| e.to_string())
+        Settings::resolve(file, Path::new("x")).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl Channel {
             let mut iov = [IoSliceMut::new(buffer)];
             match recvmsg(&self.0, &mut iov, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Ok(got) => break got,
-                Err(Errno::INTR) => {}
-                Err(Errno::CONNRESET) => return Ok(None),
+                // The other end went without reading all we sent; what it said before is still there.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(errno) => return Err(errno),
             }
         };

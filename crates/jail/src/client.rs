@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -27,13 +28,14 @@ pub type Message = (FromKeeper, Option<OwnedFd>);
 #[derive(Debug)]
 pub struct KeeperHandle {
     channel: Channel,
-    child: Child,
+    child: Option<Child>,
 }
 
 impl KeeperHandle {
     /// Starts `program`, a static executable, from sealed memory: nothing in a sandbox can overwrite it, and the file it
     /// came from can be replaced meanwhile. It gets no environment and no descriptor but the channel.
     pub fn spawn(program: &[u8]) -> Result<Self, SpawnError> {
+        leaving().retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         let memory = sealed(program).map_err(|e| SpawnError::Memory(e.into()))?;
         let (ours, theirs) = Channel::pair().map_err(|e| SpawnError::Memory(e.into()))?;
         #[expect(clippy::disallowed_methods, reason = "the one place where a process is started on the host")]
@@ -41,7 +43,7 @@ impl KeeperHandle {
         std::os::unix::process::CommandExt::arg0(&mut command, "saggar-keeper");
         command.env_clear().current_dir("/").stdin(Stdio::from(theirs.into_fd()));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(SpawnError::Exec)?;
-        Ok(Self { channel: ours, child })
+        Ok(Self { channel: ours, child: Some(child) })
     }
 
     /// Sends one message with descriptors beside it.
@@ -54,12 +56,20 @@ impl KeeperHandle {
         let mut buffer = Vec::new();
         Ok(self.channel.try_recv(&mut buffer)?.map(|(message, fds)| (message, fds.into_iter().next())))
     }
+}
 
-    /// Waits for the keeper to end after the channel was closed, so that it leaves no zombie.
-    pub fn reap(mut self) {
-        drop(self.channel);
-        drop(self.child.wait());
+impl Drop for KeeperHandle {
+    /// The channel closes after this, and the keeper ends by itself; whoever starts the next one reaps it.
+    fn drop(&mut self) {
+        leaving().extend(self.child.take());
     }
+}
+
+/// Keepers that were let go and may not have ended yet.
+static LEAVING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+
+fn leaving() -> MutexGuard<'static, Vec<Child>> {
+    LEAVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl AsFd for KeeperHandle {

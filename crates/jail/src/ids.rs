@@ -55,9 +55,7 @@ fn covers_range(map: &str) -> bool {
         let mut numbers = line.split_whitespace().map(|n| n.parse::<u64>().unwrap_or(0));
         let (inside, _, count) = (numbers.next(), numbers.next(), numbers.next());
         match (inside, count) {
-            (Some(inside), Some(count)) => {
-                inside <= u64::from(FIRST) && u64::from(FIRST + MOST_PIDS) <= inside + count
-            }
+            (Some(inside), Some(count)) => inside <= u64::from(FIRST) && u64::from(FIRST + MOST_PIDS) <= inside + count,
             _ => false,
         }
     })
@@ -65,6 +63,10 @@ fn covers_range(map: &str) -> bool {
 
 /// Gives an ordinary user's keeper a user namespace with rights over its own mounts, or a root's keeper mounts only.
 pub(crate) fn enter_keeper_namespaces(ids: Ids) -> Result<(), Errno> {
+    // Root's groups would go along into every sandbox; an ordinary user cannot give his up.
+    if geteuid().is_root() {
+        let _ = set_thread_groups(&[]);
+    }
     match ids {
         Ids::PerRun => sys::unshare(UnshareFlags::NEWNS),
         Ids::Own { uid, gid } => {
@@ -94,11 +96,11 @@ fn write_maps(process: &str, uid: (u32, u32), gid: (u32, u32)) -> Result<(), Err
     write("gid_map", format!("{} {} 1", gid.0, gid.1))
 }
 
-/// Takes the guest's ids and keeps the capabilities of the new user namespace, which the mounts still need.
-pub(crate) fn become_guest() -> Result<(), Errno> {
+/// Takes `uid` and `gid` and keeps the capabilities of the new user namespace, which the mounts still need.
+pub(crate) fn become_guest(uid: u32, gid: u32) -> Result<(), Errno> {
     let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::KEEP_CAPS;
     set_capabilities_secure_bits(keep)?;
-    let (uid, gid) = (Uid::from_raw(GUEST), Gid::from_raw(GUEST));
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     // `setgroups` is denied where the map was written by its own process; then there is nothing to drop either.
     match set_thread_groups(&[]) {
         Ok(()) | Err(Errno::PERM) => {}

@@ -6,6 +6,8 @@
 mod cgroup;
 mod channel;
 mod client;
+#[doc(hidden)]
+pub mod fuzz;
 mod ids;
 mod init;
 mod keeper;
@@ -17,11 +19,25 @@ mod wire;
 pub use channel::Channel;
 pub use client::{KeeperHandle, Message, SpawnError};
 pub use keeper::run as run_keeper;
-pub use wire::{Bind, BindKind, Cost, Create, End, FromKeeper, MAX_MESSAGE, SandboxId, Setup, Start, ToKeeper, Trouble};
+pub use wire::{
+    Bind, BindKind, Cost, Create, End, FromKeeper, MAX_MESSAGE, SandboxId, Setup, Start, ToKeeper, Trouble,
+};
+
+/// Descriptors in flight are counted against the sender's own limit, and for all runs of a user together.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // Staying where we are is no failure.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
 
 /// The engine's channel, which the keeper program inherits as its standard input. Everything else is closed.
 #[must_use]
 pub fn adopt_engine() -> Option<Channel> {
     sys::close_all_but(&[]).ok()?;
+    sys::reset_signals();
+    let _ = rustix::thread::set_name(c"saggar-keeper");
+    rustix::process::umask(rustix::fs::Mode::from(0o022));
+    raise_descriptor_limit();
     sys::inherited(0).map(Channel::from_fd)
 }

@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, f
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
+    fsconfig_set_string, fsmount, fsopen, mount_bind_recursive, mount_change, move_mount, open_tree,
 };
 use rustix::process::{chdir, pivot_root};
 use types::Layer;
@@ -44,23 +44,33 @@ pub(crate) const WRITABLE_BINDS: &[(&CStr, &CStr)] = &[
     (c"/writable/cpu-online", CPU_ONLINE),
 ];
 
+/// Where interpreters record the exception that ends them.
+const RECORD: &CStr = c"tmp/.saggar-exception.json";
+/// More than the drivers ever write.
+const RECORD_BYTES: u64 = 64 << 10;
+
+/// Guest folders that every run has of its own.
+const WRITABLE_FOLDERS: &[&str] = &["/work/", "/tmp/", "/dev/shm/"];
+
 const FOLDERS: &[&str] = &["proc", "work", "tmp", "dev/shm", "sys/devices/system/cpu"];
 
 /// Builds the keeper's mount table. The process must have a mount namespace of its own.
-pub(crate) fn build(setup: &Setup) -> Result<(), Trouble> {
+pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     let wall = |result: Result<(), Errno>, what: &str| result.wall(Layer::MountNs, what);
     wall(mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC), "make mounts private")?;
-    let stage = tmpfs(&[(c"size", "64k"), (c"nr_inodes", "64"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
+    let stage =
+        tmpfs(&[(c"size", "64k"), (c"nr_inodes", "64"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
     // `/proc` exists everywhere; it is covered for two calls only, for the pivot carries the tmpfs away again.
     wall(attach(&stage, c"/proc"), "attach the stage")?;
-    for folder in [HOST_TEXT, "/base", "/new", "/writable"] {
+    for folder in [HOST_TEXT, "/base", "/new", "/writable", "/overlays"] {
         wall(mkdirat(&stage, &folder[1..], Mode::from(0o755)), "make the stage")?;
     }
     wall(rustix::process::fchdir(&stage), "enter the stage")?;
     wall(pivot_root(c".", c"host"), "pivot_root")?;
     wall(chdir(c"/"), "enter the stage")?;
 
-    let base = tmpfs(&[(c"size", "4m"), (c"nr_inodes", "4k"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
+    let base =
+        tmpfs(&[(c"size", "4m"), (c"nr_inodes", "4k"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
     wall(attach(&base, BASE), "attach the base root")?;
     for folder in FOLDERS {
         wall(make_folder(&inside(folder)), "make the base root")?;
@@ -72,22 +82,51 @@ pub(crate) fn build(setup: &Setup) -> Result<(), Trouble> {
     for (path, target) in &setup.links {
         wall(make_link(&inside(path), target), path)?;
     }
-    for bind in &setup.binds {
-        wall(show(bind), &format!("bind {}", bind.guest))?;
+    let (over, plain): (Vec<&Bind>, Vec<&Bind>) =
+        setup.binds.iter().partition(|bind| WRITABLE_FOLDERS.iter().any(|folder| bind.guest.starts_with(folder)));
+    for bind in plain {
+        wall(show(bind, &inside(&bind.guest)), &format!("bind {}", bind.guest))?;
+    }
+    let mut overlays = Vec::new();
+    for (number, bind) in over.into_iter().enumerate() {
+        let overlay = Overlay { staged: format!("/overlays/{number}"), guest: bind.guest.clone() };
+        wall(show(bind, Path::new(&overlay.staged)), &format!("bind {}", bind.guest))?;
+        overlays.push(overlay);
     }
     let sealed = MountAttr {
         set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
         propagation: 0,
         recursive: false,
     };
-    wall(sys::mount_setattr(CWD.as_fd(), BASE, sealed), "make the base root read-only")
+    wall(sys::mount_setattr(CWD.as_fd(), BASE, sealed), "make the base root read-only")?;
+    Ok(overlays)
+}
+
+/// A host tree whose place is inside a folder that each run has of its own, such as an interpreter below `/tmp`.
+#[derive(Debug, Clone)]
+pub(crate) struct Overlay {
+    staged: String,
+    guest: String,
+}
+
+impl Overlay {
+    /// Shows the tree in a root that is being put together. Its mount point lies in the run's own, still empty tree.
+    pub(crate) fn show(&self) -> Result<(), Errno> {
+        let target = Path::new("/new").join(self.guest.trim_start_matches('/'));
+        if Path::new(&self.staged).is_dir() {
+            make_folder(&target)?;
+        } else {
+            write_file(&target, b"")?;
+        }
+        mount_bind_recursive(self.staged.as_str(), target.as_path())
+    }
 }
 
 /// A writable tree for one sandbox: a detached tmpfs with the run's limits on it.
 pub(crate) fn writable(disk: u64, inodes: u64, millicpus: u64) -> Result<OwnedFd, Errno> {
     // The folders themselves take inodes and a page each in some kernels; the caller's limit is for his own files.
-    let size = disk.next_multiple_of(4096).to_string();
-    let nodes = (inodes + 5).to_string();
+    let size = (disk.next_multiple_of(4096) + RECORD_BYTES + 4096).to_string();
+    let nodes = (inodes + 6).to_string();
     let mount = tmpfs(&[(c"size", &size), (c"nr_inodes", &nodes), (c"mode", "755")])?;
     for (folder, mode) in [(c"work", 0o755), (c"tmp", 0o1777), (c"shm", 0o1777)] {
         mkdirat(&mount, folder, Mode::from(mode))?;
@@ -99,12 +138,15 @@ pub(crate) fn writable(disk: u64, inodes: u64, millicpus: u64) -> Result<OwnedFd
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(&mount, c"cpu-online", flags, Mode::from(0o444))?;
     rustix::io::write(&file, online.as_bytes())?;
+    // Room for the record of an exception, which is wanted most when the run has filled its disk.
+    let record = openat(&mount, RECORD, flags, Mode::from(0o600))?;
+    rustix::fs::fallocate(&record, rustix::fs::FallocateFlags::KEEP_SIZE, 0, RECORD_BYTES)?;
     Ok(mount)
 }
 
 /// Gives the run its own folders.
 pub(crate) fn give(writable: &OwnedFd, (uid, gid): (u32, u32)) -> Result<(), Errno> {
-    for folder in [c"work", c"tmp", c"shm"] {
+    for folder in [c"work", c"tmp", c"shm", RECORD] {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         chownat(writable, folder, uid, gid, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
     }
@@ -127,14 +169,14 @@ fn attach(mount: &OwnedFd, at: &CStr) -> Result<(), Errno> {
 }
 
 /// Shows a host tree inside the base root.
-fn show(bind: &Bind) -> Result<(), Errno> {
+fn show(bind: &Bind, target: &Path) -> Result<(), Errno> {
     let host = open(HOST_TEXT, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let source = openat2(&host, bind.host.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?;
-    let target = inside(&bind.guest);
+    let source =
+        openat2(&host, bind.host.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?;
     if FileType::from_raw_mode(fstat(&source)?.st_mode) == FileType::Directory {
-        make_folder(&target)?;
+        make_folder(target)?;
     } else {
-        write_file(&target, b"")?;
+        write_file(target, b"")?;
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let flags = flags | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE;
@@ -146,7 +188,7 @@ fn show(bind: &Bind) -> Result<(), Errno> {
             BindKind::Device => libc::MOUNT_ATTR_NOEXEC,
         };
     sys::mount_setattr(tree.as_fd(), c"", MountAttr { set, propagation: libc::MS_PRIVATE, recursive: true })?;
-    move_mount(&tree, c"", CWD, target.as_path(), MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+    move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 /// A guest path as it lies in the base root.
@@ -155,23 +197,23 @@ fn inside(guest: &str) -> PathBuf {
 }
 
 fn make_folder(path: &Path) -> Result<(), Errno> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(errno)
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(|e| errno(&e))
 }
 
 fn write_file(path: &Path, content: &[u8]) -> Result<(), Errno> {
     if let Some(parent) = path.parent() {
         make_folder(parent)?;
     }
-    fs::write(path, content).map_err(errno)
+    fs::write(path, content).map_err(|e| errno(&e))
 }
 
 fn make_link(path: &Path, target: &str) -> Result<(), Errno> {
     if let Some(parent) = path.parent() {
         make_folder(parent)?;
     }
-    symlink(target, path).map_err(errno)
+    symlink(target, path).map_err(|e| errno(&e))
 }
 
-fn errno(error: std::io::Error) -> Errno {
+fn errno(error: &std::io::Error) -> Errno {
     Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
 }

@@ -174,6 +174,10 @@ pub(crate) enum ToInit {
     Go {
         /// Whether the child writes its own id maps, to this host user and group.
         map_own: Option<(u32, u32)>,
+        /// User and group to become.
+        guest: (u32, u32),
+        /// Namespaces that the host refused and the caller gave up.
+        without: Vec<Layer>,
         /// Walls that may fail.
         accept: Vec<Layer>,
         /// Whether nobody counts memory outside processes.
@@ -186,11 +190,7 @@ pub(crate) enum ToInit {
         cpu: Option<u64>,
     },
     /// Start the program; its standard streams travel beside it.
-    Start {
-        programs: Vec<String>,
-        argv: Vec<String>,
-        env: Vec<String>,
-    },
+    Start { programs: Vec<String>, argv: Vec<String>, env: Vec<String> },
 }
 
 /// From a sandbox's init to the keeper.

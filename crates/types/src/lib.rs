@@ -19,4 +19,6 @@ pub use outcome::{LimitKind, Outcome};
 pub use path::{GuestPath, PathError, RelPath};
 pub use quantity::{QuantityError, parse_duration, parse_size};
 pub use request::{BackendKind, ExecRequest, FileContent, InputFile, Network, Policy, Source};
-pub use result::{Change, Compile, Exception, ExecResult, Feedback, FileRecord, Finding, Isolation, Severity, Start, Usage};
+pub use result::{
+    Change, Compile, Exception, ExecResult, Feedback, FileRecord, Finding, Isolation, Severity, Start, Usage,
+};

@@ -69,7 +69,7 @@ pub struct Ceiling(pub Limits);
 impl Default for Ceiling {
     /// What the owner of the machine may ask: bounds that only a mistake exceeds.
     fn default() -> Self {
-        let day = Duration::from_secs(24 * 3600);
+        let day = Duration::from_hours(24);
         Self(Limits {
             wall: day,
             cpu: Some(day),
@@ -165,7 +165,7 @@ fn count(name: &'static str, amount: Option<u64>, default: u64) -> Result<u64, L
     }
 }
 
-fn within<T: PartialOrd + ToString>(name: &'static str, asked: T, ceiling: T) -> Result<(), LimitError> {
+fn within<T: PartialOrd + ToString + Copy>(name: &'static str, asked: T, ceiling: T) -> Result<(), LimitError> {
     if asked > ceiling {
         return Err(LimitError::AboveCeiling { name, asked: asked.to_string(), ceiling: ceiling.to_string() });
     }

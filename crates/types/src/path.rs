@@ -32,14 +32,15 @@ impl RelPath {
 
     /// Checks `path`; a leading `./` is dropped.
     pub fn new(path: impl Into<String>) -> Result<Self, PathError> {
-        let mut path = path.into();
-        while let Some(rest) = path.strip_prefix("./") {
-            path = rest.to_owned();
-        }
+        let path: String = path.into();
+        let path = path.trim_start_matches("./").to_owned();
         if path.is_empty() || path.starts_with('/') {
             return Err(PathError::NotRelative(path));
         }
-        if path.len() > 4000 || path.split('/').count() > Self::MAX_DEPTH || path.split('/').any(|part| part.len() > 255) {
+        if path.len() > 4000
+            || path.split('/').count() > Self::MAX_DEPTH
+            || path.split('/').any(|part| part.len() > 255)
+        {
             return Err(PathError::Long(path.chars().take(80).collect()));
         }
         if path.contains('\0') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
@@ -111,7 +112,9 @@ mod tests {
 
     #[test]
     fn a_relative_path_cannot_leave_its_folder() {
-        for bad in ["", "/etc/passwd", "..", "a/../b", "a//b", "a/.", "a\0b", "a/..", &"x".repeat(256), &"a/".repeat(70)] {
+        for bad in
+            ["", "/etc/passwd", "..", "a/../b", "a//b", "a/.", "a\0b", "a/..", &"x".repeat(256), &"a/".repeat(70)]
+        {
             assert!(RelPath::new(bad).is_err(), "{bad}");
         }
         assert_eq!(RelPath::new("./a/b.txt").unwrap().as_str(), "a/b.txt");

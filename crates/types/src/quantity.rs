@@ -76,7 +76,7 @@ mod tests {
     fn durations_below_a_second_keep_their_parts() {
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_mins(2)));
         assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
         for bad in ["", "s", "-1s", "5 days", "inf", "NaN"] {
             assert!(parse_duration(bad).is_err(), "{bad}");

@@ -4,7 +4,7 @@
 # Must hold afterwards: the program runs with its own modules and its exception is still
 # reported
 # Expected: status exit, exit code 1, survivors 0, wall <= 14 s
-import colors, random
-assert random.mine and colors.red == 1
+import colors, turtle
+assert turtle.mine and colors.red == 1
 print("BENIGN-OK")
 raise ValueError("reported although json.py and traceback.py are ours")

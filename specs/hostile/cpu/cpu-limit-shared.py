@@ -2,7 +2,7 @@
 # Tries: spread the work over children that each stay far below the processor time limit of two
 # seconds
 # Must hold afterwards: the limit holds for the sum and is reported as such
-# Expected: status killed:cpu, survivors 0, wall <= 12 s
+# Expected: status killed:cpu, survivors 0, wall <= 25 s
 import os, sys
 _bad = []
 def esc(what):

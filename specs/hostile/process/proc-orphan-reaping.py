@@ -35,6 +35,6 @@ for p in os.listdir("/proc"):
             dead += 1
     except OSError:
         pass
-if made < 600 or dead > 5:
+if made < 200 or dead > 5:
     esc(f"{made} orphans made, {dead} dead ones kept")
 done()

@@ -1,8 +1,8 @@
-"""A cgroup that root makes and hands to an ordinary user, as an administrator or a service manager would."""
+"""Cgroups that the harness makes: one to hand to an ordinary user, as an administrator or a service manager would, and one to stand in."""
 import os, time
 from pathlib import Path
 
-from leftovers import cgroup_mounts
+from leftovers import cgroup_mounts, own_folders
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 DELEGATED = ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
@@ -57,13 +57,39 @@ class Handover:
         self.prefix = ["sh", "-c", f'echo $$ > {leaf}/cgroup.procs && exec "$@"', "sh"]
 
     def remove(self):
-        for top in self.folders:
-            for d, _, _ in os.walk(top, topdown=False):
-                for _ in range(40):
-                    try:
-                        os.rmdir(d)
-                        break
-                    except FileNotFoundError:
-                        break
-                    except OSError:
-                        time.sleep(0.05)
+        remove(self.folders)
+
+
+class Standing:
+    """Moves us into v1 groups of our own, so that what saggar makes below its caller's group is told from what others make.
+
+    On v2 a group with processes can have no children, so there we stay where we are."""
+
+    def __init__(self):
+        self.folders, name, here = [], f"hostile-check-{os.getpid()}", own_folders()
+        if not memory_is_v1() or os.geteuid() != 0:
+            return
+        for point, controllers in here:
+            folder = Path(point, name)
+            if controllers & set(CONTROLLERS) and os.access(point, os.W_OK):
+                folder.mkdir()
+                self.folders.append(folder)
+                (folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def remove(self):
+        for folder in self.folders:
+            (folder.parent / "cgroup.procs").write_text(str(os.getpid()))
+        remove(self.folders)
+
+
+def remove(folders):
+    for top in folders:
+        for d, _, _ in os.walk(top, topdown=False):
+            for _ in range(40):
+                try:
+                    os.rmdir(d)
+                    break
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(0.05)

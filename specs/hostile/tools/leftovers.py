@@ -53,8 +53,8 @@ def called(pid, short):
     return os.path.basename(words[0]).decode("utf-8", "replace") or short
 
 
-def descendants(apart_from=()):
-    """Living processes that descend from this one: pid -> name. Adopted zombies are reaped on the way."""
+def descendants(apart_from=(), reap=False):
+    """Living processes that descend from this one: pid -> name. Reaps our dead children on request: not while a Popen waits for one."""
     table, kids = processes(), {}
     for pid, (parent, _, _) in table.items():
         kids.setdefault(parent, []).append(pid)
@@ -67,7 +67,7 @@ def descendants(apart_from=()):
             queue.append(pid)
             if state not in "ZX":
                 found[pid] = called(pid, name)
-            elif parent == os.getpid():
+            elif reap and parent == os.getpid():
                 try:
                     os.waitpid(pid, os.WNOHANG)
                 except ChildProcessError:
@@ -97,31 +97,29 @@ def cgroup_mounts():
     return rows
 
 
-def own_cgroups():
-    """Our own directory in each hierarchy, where that is not the root of it."""
+def own_folders():
+    """(our own directory, controllers) in each hierarchy."""
     paths = dict(line.rstrip("\n").split(":", 2)[1:] for line in open("/proc/self/cgroup"))
     found = []
     for point, kind, controllers in cgroup_mounts():
         for names, path in paths.items():
-            if path != "/" and ((kind == "cgroup2" and not names) or (names and set(names.split(",")) <= controllers)):
-                found.append(point + path)
+            if (kind == "cgroup2" and not names) or (names and set(names.split(",")) <= controllers):
+                found.append((point + path.rstrip("/"), controllers))
     return found
 
 
-def of_another(name):
-    """Whether a group named after its keeper (saggar-PID-START-…) belongs to a living one that we did not start."""
-    keeper = re.search(r"saggar-(\d+)-\d+-", name)
-    return bool(keeper) and os.path.exists(f"/proc/{keeper[1]}") and int(keeper[1]) not in descendants()
-
-
-def cgroups(uids):
-    """Directories below every cgroup hierarchy that are recognisably saggar's."""
-    inside, found = tuple(p + "/" for p in own_cgroups()), set()
-    for point, _, _ in cgroup_mounts():
+def cgroups(uids, keepers):
+    """Directories below every cgroup hierarchy that are recognisably ours: below our own place, owned by the runs, or
+    named after saggar; a name that tells a keeper's process (saggar-PID-START-…) only if that keeper was ours."""
+    roots = {point for point, _, _ in cgroup_mounts()}
+    inside, found = tuple(p + "/" for p, _ in own_folders() if p not in roots), set()
+    for point in roots:
         for d, _, _ in os.walk(point):
             name = d[len(point):]
+            keeper = re.search(r"saggar-(\d+)-\d+-", name)
             try:
-                if "saggar" in name or "hostile-handed" in name or d.startswith(inside) or os.stat(d).st_uid in uids:
+                named = "saggar" in name and (keeper is None or keepers is None or int(keeper[1]) in keepers)
+                if named or d.startswith(inside) or os.stat(d).st_uid in uids:
                     found.add(d)
             except OSError:
                 pass
@@ -170,18 +168,17 @@ def sysv_objects():
 
 class Watch:
     """Compares the host before and after. `private` folders are ours alone; `apart_from` belongs to the harness;
-    `uids` are who runs are on the host; with a `server` the runs' processes are not our descendants."""
+    `uids` are who runs are on the host, `keepers` the helper processes that were ours (None: all are, as with a server)."""
 
-    def __init__(self, private, apart_from, uids, server):
-        self.private, self.apart_from, self.uids, self.server = private, tuple(str(p) for p in apart_from), uids, server
+    def __init__(self, private, apart_from, uids, keepers):
+        self.private, self.apart_from, self.uids, self.keepers = private, tuple(str(p) for p in apart_from), uids, keepers
         self.before = self.look()
 
     def look(self):
         files = {p for p in shared_places(self.uids) if not p.startswith(self.apart_from)}
-        groups = {d for d in cgroups(self.uids) if self.server or not of_another(d)}
         for folder in self.private:
             files |= tree(folder)
-        return {"mount": mount_table(), "cgroup": groups, "file": files, "ipc": {o for o in sysv_objects() if o[2] in self.uids}}
+        return {"mount": mount_table(), "cgroup": cgroups(self.uids, self.keepers), "file": files, "ipc": {o for o in sysv_objects() if o[2] in self.uids}}
 
     def again(self):
         self.before = self.look()

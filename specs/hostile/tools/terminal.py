@@ -12,7 +12,8 @@ def run(argv, env, cwd, owner, wait):
     mode[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
     mode[6][termios.VMIN], mode[6][termios.VTIME] = 0, 0
     termios.tcsetattr(slave, termios.TCSANOW, mode)
-    os.fchown(slave, owner, owner)
+    if owner != os.geteuid():
+        os.fchown(slave, owner, owner)
     p = subprocess.Popen([sys.executable, "-c", TAKE_TERMINAL, *argv], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd, start_new_session=True)
     got, deadline = b"", time.monotonic() + wait
     while time.monotonic() < deadline:

@@ -5,11 +5,13 @@ use std::path::Path;
 use clap::Args;
 use engine::{Engine, Report, Settings};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, print_json};
 
 /// Show what this host can enforce, and how to get the rest
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  saggar doctor --json\n\nExit code: 0 if a default run would be carried out, 1 if it would be refused.")]
+#[command(
+    after_help = "Example:\n  saggar doctor --json\n\nExit code: 0 if a default run would be carried out, 1 if it would be refused."
+)]
 pub(crate) struct Doctor {
     /// Print the report as one line of JSON
     #[arg(long)]
@@ -21,7 +23,7 @@ impl Doctor {
         let engine = Engine::open(Settings::load(config)?)?;
         let report = engine.examine().await;
         if self.json {
-            println!("{}", serde_json::to_string(&report).unwrap_or_default());
+            print_json(&report)?;
         } else {
             print(&report);
         }

@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use engine::{Delivery, Engine, Settings};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome, RelPath, Source};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, print_json};
+use crate::interrupt;
 use crate::options::{Options, wrong};
 use crate::terminal::Live;
 
 /// Run a program in a fresh sandbox
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  saggar run -c 'print(\"hello\")'\n  saggar run script.py --timeout 5s --memory 256M -- first second\n  echo 'echo hi' | saggar run -l bash -\n\nExit code: the program's own; 124 time limit, 137 another limit, 128+N signal N, 130 cancelled, 125 saggar failed, 2 wrong usage.")]
+#[command(
+    after_help = "Examples:\n  saggar run -c 'print(\"hello\")'\n  saggar run script.py --timeout 5s --memory 256M -- first second\n  echo 'echo hi' | saggar run -l bash -\n\nExit code: the program's own; 124 time limit, 137 another limit, 128+N signal N, 130 cancelled, 125 saggar failed, 2 wrong usage."
+)]
 pub(crate) struct Run {
     /// The program, or - to read it from standard input
     #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code")]
@@ -75,33 +76,16 @@ pub(crate) async fn carry_out(
         stdin: Some(options.stdin(stdin_is_taken)?),
         live: live.as_mut().map(|live| live as &mut dyn engine::Output),
         out: options.out.clone(),
-        cancel: Some(cancel_by_signal()?),
+        cancel: Some(interrupt::listen()?),
     };
     let result = engine.execute(&options.caller(), request, delivery).await?;
     if let Some(live) = &mut live {
         live.finish();
         talk(&result, live);
     } else {
-        println!("{}", serde_json::to_string(&result).unwrap_or_default());
+        print_json(&result)?;
     }
     Ok(exit_code(&result.outcome))
-}
-
-/// Turns true at Ctrl-C and its like; a second one ends us at once, and the keeper with us.
-fn cancel_by_signal() -> Result<watch::Receiver<bool>, Failure> {
-    let (cancel, cancelled) = watch::channel(false);
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let mut signals = signal(kind).map_err(Failure::runtime)?;
-        let cancel = cancel.clone();
-        tokio::spawn(async move {
-            while signals.recv().await.is_some() {
-                if cancel.send_replace(true) {
-                    std::process::exit(130);
-                }
-            }
-        });
-    }
-    Ok(cancelled)
 }
 
 /// What a person wants to know beyond the program's own output.
@@ -113,10 +97,10 @@ fn talk(result: &ExecResult, live: &mut Live) {
     }
     match &result.outcome {
         Outcome::Exited { .. } => {}
-        Outcome::Cancelled => eprintln!("saggar: cancelled"),
+        Outcome::Cancelled => Live::say("saggar: cancelled"),
         Outcome::Signaled { .. } | Outcome::LimitExceeded { .. } | Outcome::Refused { .. } => {
             for feedback in result.feedback.iter().take(1) {
-                eprintln!("saggar: {}\nhint: {}", feedback.message, feedback.hint);
+                Live::say(&format!("saggar: {}\nhint: {}", feedback.message, feedback.hint));
             }
         }
     }
@@ -125,11 +109,13 @@ fn talk(result: &ExecResult, live: &mut Live) {
         (result.stderr_truncated, "stderr", result.stderr_bytes),
     ] {
         if cut {
-            eprintln!("saggar: {name} was cut: it has {bytes} bytes in all; raise --output-limit to see more");
+            Live::say(&format!(
+                "saggar: {name} was cut: it has {bytes} bytes in all; raise --output-limit to see more"
+            ));
         }
     }
     for remark in result.feedback.iter().filter(|feedback| feedback.kind == "files") {
-        eprintln!("saggar: {}", remark.message);
+        Live::say(&format!("saggar: {}", remark.message));
     }
 }
 
@@ -138,7 +124,9 @@ fn exit_code(outcome: &Outcome) -> u8 {
         Outcome::Exited { code } => u8::try_from(code & 0xff).unwrap_or(1),
         Outcome::Signaled { signal } => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),
         Outcome::LimitExceeded { limit: LimitKind::Wall | LimitKind::Cpu } => 124,
-        Outcome::LimitExceeded { limit: LimitKind::Memory | LimitKind::Disk | LimitKind::Inodes | LimitKind::Pids } => 137,
+        Outcome::LimitExceeded { limit: LimitKind::Memory | LimitKind::Disk | LimitKind::Inodes | LimitKind::Pids } => {
+            137
+        }
         Outcome::Refused { .. } => 126,
         Outcome::Cancelled => 130,
     }

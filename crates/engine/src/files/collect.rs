@@ -37,7 +37,15 @@ pub(crate) struct Collection<'a, 'r> {
 /// Takes files as they are found.
 pub(crate) trait Receive: Send {
     /// Takes the first `bytes` bytes of a regular file.
-    fn receive(&mut self, path: &str, from: &mut std::fs::File, bytes: u64) -> Result<(), RunError>;
+    fn receive(&mut self, path: &str, from: &mut std::fs::File, bytes: u64) -> Result<Received, RunError>;
+}
+
+/// What a receiver did with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    Taken,
+    /// Something stands in its place.
+    Refused,
 }
 
 /// What was found.
@@ -57,6 +65,7 @@ struct Left {
     unreadable: usize,
     beyond: usize,
     not_inline: usize,
+    in_the_way: usize,
 }
 
 struct Walk<'a, 'r> {
@@ -158,8 +167,10 @@ impl Walk<'_, '_> {
             None => Change::Created,
         };
         self.inline_bytes += content.as_ref().map_or(0, |content| content.len() as u64);
-        if let Some(receiver) = &mut self.collection.receiver {
-            receiver.receive(&path, &mut file, bytes)?;
+        if let Some(receiver) = &mut self.collection.receiver
+            && receiver.receive(&path, &mut file, bytes)? == Received::Refused
+        {
+            self.left.in_the_way += 1;
         }
         let base64 = content.map(|content| STANDARD.encode(content));
         self.found.files.push(FileRecord { path, bytes, sha256: hex(&hash), change, base64 });
@@ -197,7 +208,7 @@ fn read(file: &mut std::fs::File, size: u64, keep: bool) -> io::Result<([u8; 32]
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 impl Left {
@@ -210,6 +221,7 @@ impl Left {
             remark(self.deep, "folders were left out because they are nested too deep"),
             remark(self.unreadable, "entries were left out because they cannot be read"),
             remark(self.beyond, "files were left out because there are too many, or too many bytes"),
+            remark(self.in_the_way, "files were not written because a folder or link of that name is in the way"),
             remark(self.not_inline, "files were too large to travel inside the result; use --out"),
         ]
         .into_iter()

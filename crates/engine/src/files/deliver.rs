@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::collect::Receive;
+use super::collect::{Receive, Received};
 use crate::error::RunError;
 
 /// The caller's folder. Inside it nothing is followed: what a link there points to was never asked for.
 pub(crate) struct OutFolder {
     path: PathBuf,
     fd: OwnedFd,
+    /// Part of every temporary name, so that the run cannot have made a file of that name.
+    nonce: String,
 }
 
 /// As for the run's own tree, but the caller's folder may hold other file systems.
@@ -29,13 +31,13 @@ impl OutFolder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(e.into()))?;
-        Ok(Self { path: path.to_path_buf(), fd })
+        Ok(Self { path: path.to_path_buf(), fd, nonce: crate::id::random_hex() })
     }
 
     fn write(&self, path: &str, from: &mut File, bytes: u64) -> io::Result<()> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.folder(folder)?;
-        let temporary = format!(".saggar-{}-{}", std::process::id(), from.metadata()?.ino());
+        let temporary = format!(".saggar-{}", self.nonce);
         // Set-id bits stay behind; whether it may be executed does not.
         let mode = if from.metadata()?.mode() & 0o100 == 0 { 0o644 } else { 0o755 };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -65,9 +67,20 @@ impl OutFolder {
 
 impl Receive for OutFolder {
     /// Writes one file under its own name; it appears whole or not at all.
-    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<(), RunError> {
-        self.write(path, from, bytes).map_err(|source| RunError::Output { path: self.path.join(path), source })
+    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<Received, RunError> {
+        match self.write(path, from, bytes) {
+            Ok(()) => Ok(Received::Taken),
+            Err(error) if is_in_the_way(&error) => Ok(Received::Refused),
+            Err(source) => Err(RunError::Output { path: self.path.join(path), source }),
+        }
     }
+}
+
+/// Whether something that the caller's folder holds already keeps a file out: a folder of that name, a link on the way.
+fn is_in_the_way(error: &io::Error) -> bool {
+    [Errno::ISDIR, Errno::NOTDIR, Errno::LOOP, Errno::NOTEMPTY, Errno::EXIST, Errno::XDEV]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// `io::copy` would map or splice; this reads what was hashed and no more.

@@ -89,6 +89,6 @@ mod tests {
     fn no_pattern_takes_exponential_time() {
         let pattern = "a*".repeat(200) + "b";
         assert!(!Glob::new(&pattern).matches(&"a".repeat(2000)));
-        assert!(!Glob::new(&"**/".repeat(100)).matches(&"a/".repeat(60)));
+        assert!(!Glob::new(&("**/".repeat(100) + "b")).matches(&("a/".repeat(60) + "a")));
     }
 }

@@ -9,7 +9,7 @@ mod glob;
 mod place;
 mod tree;
 
-pub(crate) use collect::{Collected, Collection, Receive};
+pub(crate) use collect::{Collected, Collection, Receive, Received};
 pub(crate) use deliver::OutFolder;
 pub(crate) use glob::Glob;
 pub(crate) use place::{Executable, Placed};

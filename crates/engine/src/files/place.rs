@@ -62,7 +62,7 @@ impl WorkTree {
     }
 
     /// Makes the run the owner. Only root has another owner to give to.
-    fn give(&self, fd: impl AsFd) -> io::Result<()> {
+    pub(crate) fn give(&self, fd: impl AsFd) -> io::Result<()> {
         let (uid, gid) = (Uid::from_raw(self.owner.0), Gid::from_raw(self.owner.1));
         if uid != rustix::process::geteuid() {
             fchown(fd, Some(uid), Some(gid))?;

@@ -15,12 +15,14 @@ pub struct WorkTree {
 }
 
 /// How every path of a run is resolved: below its folder, through no link and onto no other file system.
-pub(super) const BENEATH: ResolveFlags =
-    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
+pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
 
 impl WorkTree {
-    pub(crate) fn new(root: OwnedFd, owner: (u32, u32)) -> io::Result<Self> {
-        Ok(Self { root, owner })
+    pub(crate) fn new(root: OwnedFd, owner: (u32, u32)) -> Self {
+        Self { root, owner }
     }
 
     /// Opens a folder of the tree.

@@ -1,12 +1,13 @@
 //! Finding a language's program on the host: the first real one on PATH, shims seen through, and the tree it lives in.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, access};
+
+use crate::settings::Settings;
 
 /// Folders that every sandbox shows anyway.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64"];
@@ -18,6 +19,21 @@ const WHOLE: &[&str] = &["/nix/store", "/home/linuxbrew/.linuxbrew"];
 const SHARED: &[&str] = &[
     "/", "/root", "/home", "/opt", "/var", "/tmp", "/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/srv", "/mnt",
     "/media", "/var/tmp", "/var/lib", "/snap",
+];
+
+/// What people's homes have and programs' trees have not.
+const SIGNS_OF_A_HOME: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".bashrc",
+    ".bash_history",
+    ".profile",
+    ".zshrc",
+    ".config",
+    ".local",
+    ".cache",
+    ".aws",
+    ".netrc",
 ];
 
 /// A program that was found.
@@ -38,25 +54,24 @@ impl Found {
 }
 
 /// Looks for `programs`: as the settings name one of them, else on PATH.
-pub(crate) fn find(language: &str, programs: &[&str], chosen: &BTreeMap<String, PathBuf>) -> Option<Found> {
-    if let Some(path) = chosen.get(language) {
+pub(crate) fn find(language: &str, programs: &[&str], settings: &Settings) -> Option<Found> {
+    // A relative path means the working directory, which may be somebody else's.
+    let real = |path: &Path| real(path, settings).filter(|_| path.is_absolute());
+    if let Some(path) = settings.interpreters.get(language) {
         return real(path);
     }
     let path = env::var_os("PATH")?;
-    programs.iter().find_map(|name| {
-        // A relative entry means the working directory, which may be somebody else's.
-        env::split_paths(&path).filter(|folder| folder.is_absolute()).find_map(|folder| real(&folder.join(name)))
-    })
+    programs.iter().find_map(|name| env::split_paths(&path).find_map(|folder| real(&folder.join(name))))
 }
 
 /// Python and Node, for commands that may be either.
-pub(crate) fn visible_interpreters(chosen: &BTreeMap<String, PathBuf>) -> Vec<Found> {
+pub(crate) fn visible_interpreters(settings: &Settings) -> Vec<Found> {
     let found = [("python", &["python3", "python"][..]), ("node", &["node", "nodejs"][..])];
-    found.into_iter().filter_map(|(language, programs)| find(language, programs, chosen)).collect()
+    found.into_iter().filter_map(|(language, programs)| find(language, programs, settings)).collect()
 }
 
 /// The real program behind `path`, or nothing if there is none that we may execute.
-fn real(path: &Path) -> Option<Found> {
+fn real(path: &Path, settings: &Settings) -> Option<Found> {
     let path = see_through(path)?;
     if access(&path, Access::EXEC_OK).is_err() || !path.is_file() {
         return None;
@@ -64,14 +79,14 @@ fn real(path: &Path) -> Option<Found> {
     let target = fs::canonicalize(&path).ok()?;
     let mut roots = Vec::new();
     let mut program = path.clone();
-    if let Some(environment) = virtual_environment(&path) {
+    if let Some(environment) = virtual_environment(&path, settings) {
         roots.push(environment);
     } else if !is_system(&path) {
         // The link may lie in a folder that is not shown; what it points to is.
         program.clone_from(&target);
     }
     if !is_system(&target) {
-        roots.extend(own_trees(&target));
+        roots.extend(own_trees(&target, settings));
     }
     let roots: Option<Vec<String>> = roots.into_iter().map(|root| root.to_str().map(str::to_owned)).collect();
     let mut roots = roots?;
@@ -107,30 +122,28 @@ fn version_of(root: &Path) -> Option<String> {
 /// The program of rustup's default toolchain.
 fn toolchain(name: &str) -> Option<PathBuf> {
     let home = env::var_os("RUSTUP_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".rustup")))?;
-    let toolchain = match env::var("RUSTUP_TOOLCHAIN") {
-        Ok(toolchain) => toolchain,
-        Err(_) => {
-            let settings: toml::Table = small_file(&home.join("settings.toml"))?.parse().ok()?;
-            settings.get("default_toolchain")?.as_str()?.to_owned()
-        }
+    let default = || {
+        let settings: toml::Table = small_file(&home.join("settings.toml"))?.parse().ok()?;
+        Some(settings.get("default_toolchain")?.as_str()?.to_owned())
     };
+    let toolchain = env::var("RUSTUP_TOOLCHAIN").ok().or_else(default)?;
     (!toolchain.contains('/')).then(|| home.join("toolchains").join(toolchain).join("bin").join(name))
 }
 
 /// The root of the virtual environment that `path` is the interpreter of.
-fn virtual_environment(path: &Path) -> Option<PathBuf> {
+fn virtual_environment(path: &Path, settings: &Settings) -> Option<PathBuf> {
     let root = path.parent()?.parent()?;
-    (root.join("pyvenv.cfg").is_file() && !is_shared(root)).then(|| root.to_path_buf())
+    (root.join("pyvenv.cfg").is_file() && !is_shared(root, settings)).then(|| root.to_path_buf())
 }
 
 /// The smallest set of trees that holds `program` and what it loads.
-fn own_trees(program: &Path) -> Vec<PathBuf> {
+fn own_trees(program: &Path, settings: &Settings) -> Vec<PathBuf> {
     if let Some(whole) = WHOLE.iter().find(|whole| program.starts_with(whole)) {
         return vec![PathBuf::from(whole)];
     }
     let folder = program.parent().unwrap_or(Path::new("/"));
     let prefix = if folder.ends_with("bin") { folder.parent().unwrap_or(folder) } else { folder };
-    if !is_shared(prefix) {
+    if !is_shared(prefix, settings) {
         return vec![prefix.to_path_buf()];
     }
     // Installed straight into a home or the like: the program itself and its library, nothing beside them.
@@ -147,12 +160,21 @@ fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// Whether a folder belongs to more than one program: a home, a top folder.
-fn is_shared(path: &Path) -> bool {
+/// Whether a folder belongs to more than one program: a home, a top folder, anything that holds saggar's own state.
+fn is_shared(path: &Path, settings: &Settings) -> bool {
+    // Links could make a home look like something else.
+    let Ok(path) = fs::canonicalize(path) else { return true };
+    let path = path.as_path();
+    let holds = |folder: &Path| {
+        folder.starts_with(path) || fs::canonicalize(folder).is_ok_and(|folder| folder.starts_with(path))
+    };
     SHARED.iter().any(|shared| path == Path::new(shared))
-        || home().is_some_and(|home| home.starts_with(path))
         || path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2
         || (path.starts_with("/home") && path.components().count() <= 3)
+        || path.ends_with(".local")
+        || holds(&settings.state)
+        || home().is_some_and(|home| holds(&home))
+        || SIGNS_OF_A_HOME.iter().any(|name| path.join(name).symlink_metadata().is_ok())
 }
 
 fn home() -> Option<PathBuf> {
@@ -170,23 +192,81 @@ fn small_file(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// A folder that ends with the test.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = env::temp_dir().join(format!("saggar-find-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(fs::canonicalize(path).unwrap())
+        }
+
+        /// A file with the folders above it.
+        fn file(&self, path: &str) -> PathBuf {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            path
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    fn with_state(state: PathBuf) -> Settings {
+        Settings { state, ..Settings::default() }
+    }
+
     #[test]
-    fn a_home_is_never_shown_whole() {
-        for path in ["/", "/root", "/home", "/home/ada", "/opt", "/srv", "/data"] {
-            assert!(is_shared(Path::new(path)), "{path}");
+    fn homes_and_top_folders_are_shared() {
+        let settings = with_state(PathBuf::from("/nowhere/state"));
+        for path in ["/", "/root", "/home", "/opt", "/srv", "/usr", "/no/such/folder"] {
+            assert!(is_shared(Path::new(path), &settings), "{path}");
         }
-        for path in ["/root/.pyenv/versions/3.11.7", "/home/ada/project/.venv", "/opt/python3.12"] {
-            assert!(!is_shared(Path::new(path)), "{path}");
-        }
+        assert!(!is_shared(Path::new("/usr/lib"), &settings));
+    }
+
+    #[test]
+    fn a_tree_of_its_own_is_shown_whole() {
+        let scratch = Scratch::new("whole");
+        let program = scratch.file("versions/3.11/bin/python3.11");
+        let settings = with_state(PathBuf::from("/nowhere/state"));
+        assert_eq!(own_trees(&program, &settings), [scratch.0.join("versions/3.11")]);
     }
 
     #[test]
     fn a_program_in_a_home_shows_itself_and_its_library_only() {
-        let home = std::env::temp_dir().join(format!("saggar-find-{}", std::process::id()));
-        fs::create_dir_all(home.join("bin")).unwrap();
-        fs::write(home.join("bin/python3"), "").unwrap();
-        assert_eq!(own_trees(&home.join("bin/python3")), vec![home.clone()]);
-        assert_eq!(own_trees(Path::new("/home/ada/bin/python3")), vec![PathBuf::from("/home/ada/bin/python3")]);
-        fs::remove_dir_all(&home).unwrap();
+        let scratch = Scratch::new("home");
+        let program = scratch.file("bin/python3");
+        scratch.file(".ssh/id_ed25519");
+        scratch.file("lib/python3.11/os.py");
+        scratch.file("lib/secrets/key");
+        let settings = with_state(PathBuf::from("/nowhere/state"));
+        assert_eq!(own_trees(&program, &settings), [scratch.0.join("lib/python3.11"), program]);
+    }
+
+    #[test]
+    fn a_tree_that_holds_the_state_folder_is_not_shown() {
+        let scratch = Scratch::new("state");
+        let program = scratch.file("prefix/bin/node");
+        let key = scratch.file("prefix/share/saggar/api-key");
+        let settings = with_state(key.parent().unwrap().to_path_buf());
+        assert_eq!(own_trees(&program, &settings), [program]);
+    }
+
+    #[test]
+    fn a_link_does_not_make_a_home_an_environment() {
+        let scratch = Scratch::new("link");
+        scratch.file("real/.bashrc");
+        scratch.file("real/pyvenv.cfg");
+        let program = scratch.file("real/bin/python3");
+        std::os::unix::fs::symlink(scratch.0.join("real"), scratch.0.join("link")).unwrap();
+        let settings = with_state(PathBuf::from("/nowhere/state"));
+        assert_eq!(virtual_environment(&scratch.0.join("link/bin/python3"), &settings), None);
+        assert_eq!(own_trees(&program, &settings), [program]);
     }
 }

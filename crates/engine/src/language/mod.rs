@@ -4,19 +4,16 @@ mod find;
 mod recipe;
 
 pub(crate) use find::{Found, find, visible_interpreters};
-pub(crate) use recipe::{Fill, RECIPES, Recorder, Step};
 pub use recipe::Recipe;
+pub(crate) use recipe::{Fill, RECIPES, Recorder, Step};
 
 /// Where the interpreters' drivers leave the record of an exception.
 pub(crate) const EXCEPTION_RECORD: &str = ".saggar-exception.json";
 
 /// Drivers that every sandbox sees, as `(guest path, content)`.
 pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [
-        (recipe::PYTHON_DRIVER, include_str!("driver/python.py")),
-        (recipe::NODE_DRIVER, include_str!("driver/node.cjs")),
-    ]
-    .into_iter()
+    [(recipe::PYTHON_DRIVER, include_str!("driver/python.py")), (recipe::NODE_DRIVER, include_str!("driver/node.cjs"))]
+        .into_iter()
 }
 
 /// The recipe called `name`.

@@ -134,7 +134,14 @@ pub(crate) const RECIPES: &[Recipe] = &[
         recorder: Recorder::Driver,
         ..PLAIN
     },
-    Recipe { name: "bash", aliases: &["sh", "shell"], endings: &["sh", "bash"], file: "main.sh", programs: &["bash"], ..PLAIN },
+    Recipe {
+        name: "bash",
+        aliases: &["sh", "shell"],
+        endings: &["sh", "bash"],
+        file: "main.sh",
+        programs: &["bash"],
+        ..PLAIN
+    },
     Recipe {
         name: "node",
         aliases: &["javascript", "js"],

@@ -1,5 +1,4 @@
 //! The keeper program. Embedded in saggar and run from a sealed memfd; its only descriptor is the engine's channel.
-#![expect(missing_docs, reason = "a program has no items to document")]
 
 use std::process::ExitCode;
 

@@ -40,8 +40,11 @@ impl Placement {
             None => found(&hierarchies, &own),
         };
         let layers = tree.layers();
-        let missing =
-            METERS.iter().filter(|(layer, _)| !layers.contains(layer)).map(|(layer, _)| (*layer, why.clone())).collect();
+        let missing = METERS
+            .iter()
+            .filter(|(layer, _)| !layers.contains(layer))
+            .map(|(layer, _)| (*layer, why.clone()))
+            .collect();
         Self { tree, missing }
     }
 }
@@ -176,11 +179,14 @@ pub(crate) fn prefix() -> String {
 
 /// Removes groups of keepers that were killed before they could.
 fn sweep(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+    // Named first, removed afterwards: a folder that changes while it is read may skip entries.
+    let entries: Vec<_> = fs::read_dir(parent).into_iter().flatten().flatten().collect();
+    for entry in entries {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let mut parts = name.strip_prefix("saggar-").unwrap_or("").split('-');
-        let (Some(Ok(pid)), Some(Ok(start))) = (parts.next().map(str::parse::<i32>), parts.next().map(str::parse::<u64>))
+        let (Some(Ok(pid)), Some(Ok(start))) =
+            (parts.next().map(str::parse::<i32>), parts.next().map(str::parse::<u64>))
         else {
             continue;
         };
@@ -193,8 +199,10 @@ fn sweep(parent: &Path) {
 /// When process `pid` started, in ticks since boot; tells a reused number from the one that was meant.
 fn started(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("{HOST_TEXT}/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything, spaces and brackets too.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    // The name in brackets may hold anything, spaces and brackets too. A zombie has ended; its number is still taken.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" { None } else { fields.nth(18)?.parse().ok() }
 }
 
 fn hierarchies() -> Vec<Hierarchy> {
@@ -234,7 +242,8 @@ mod tests {
 
     #[test]
     fn mountinfo_lines_of_both_versions_are_read() {
-        let v1 = hierarchy("31 24 0:27 / /host/sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory").unwrap();
+        let v1 =
+            hierarchy("31 24 0:27 / /host/sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory").unwrap();
         assert_eq!(v1.point, Path::new("/host/sys/fs/cgroup/memory"));
         assert_eq!(v1.controllers, Some(vec!["rw".to_owned(), "memory".to_owned()]));
         let v2 = hierarchy("29 23 0:26 /x /host/sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate").unwrap();

@@ -23,7 +23,8 @@ pub(super) fn own_scope() -> Option<String> {
     bus.set_read_timeout(Some(PATIENCE)).ok()?;
     authenticate(&mut bus, uid)?;
     let unit = format!("saggar-{pid}.scope");
-    bus.write_all(&call(1, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", None)).ok()?;
+    bus.write_all(&call(1, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", None))
+        .ok()?;
     let body = Marshal::start_transient_unit(&unit, pid);
     let message = call(
         2,
@@ -38,7 +39,7 @@ pub(super) fn own_scope() -> Option<String> {
 }
 
 fn authenticate(bus: &mut UnixStream, uid: u32) -> Option<()> {
-    let hex: String = uid.to_string().bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = uid.to_string().bytes().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     bus.write_all(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes()).ok()?;
     let mut answer = Vec::new();
     let mut byte = [0];

@@ -64,6 +64,11 @@ impl Tree {
                 Ok(()) | Err(Errno::NOENT | Errno::OPNOTSUPP | Errno::ACCESS) => {}
                 Err(errno) => return Err(errno),
             }
+            // Socket buffers have a counter of their own here.
+            match write(&folder.join("memory.kmem.tcp.limit_in_bytes"), &limits.memory.to_string()) {
+                Ok(()) | Err(Errno::NOENT | Errno::OPNOTSUPP | Errno::ACCESS) => {}
+                Err(errno) => return Err(errno),
+            }
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let control = open(folder.join("memory.oom_control"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
             let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
@@ -82,7 +87,11 @@ impl Tree {
             make(&folder)?;
             group.cpu = Some(folder.clone());
             write(&folder.join("cpu.cfs_period_us"), "100000")?;
-            write(&folder.join("cpu.cfs_quota_us"), &(limits.millicpus * 100).max(1000).to_string())?;
+            // A group above us may have a smaller share already; then that one holds.
+            match write(&folder.join("cpu.cfs_quota_us"), &(limits.millicpus * 100).max(1000).to_string()) {
+                Ok(()) | Err(Errno::INVAL) => {}
+                Err(errno) => return Err(errno),
+            }
         }
         if let Some(parent) = &self.cpuacct {
             let folder = parent.join(name);
@@ -129,6 +138,8 @@ impl Group {
     }
 
     pub(super) fn remove(&self) -> Result<(), Errno> {
-        self.folders().fold(Ok(()), |result, folder| result.and(remove(folder)))
+        // Every one is tried, also when another is still busy.
+        let results: Vec<_> = self.folders().map(|folder| remove(folder)).collect();
+        results.into_iter().collect()
     }
 }

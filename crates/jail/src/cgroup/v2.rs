@@ -33,9 +33,9 @@ impl Tree {
     pub(super) fn create(&self, name: &str, limits: &Create) -> Result<Group, Errno> {
         let path = self.parent.join(name);
         make(&path)?;
-        let made = self.limit(&path, limits).and_then(|()| {
-            open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        });
+        let made = self
+            .limit(&path, limits)
+            .and_then(|()| open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()));
         match made {
             Ok(folder) => Ok(Group { controllers: self.controllers.clone(), path, folder }),
             Err(errno) => {

@@ -20,6 +20,7 @@ use types::Layer;
 use crate::cgroup;
 use crate::channel::Channel;
 use crate::ids;
+use crate::stage::Overlay;
 use crate::sys::{self, CStrings};
 use crate::wire::{FromInit, ToInit, Trouble};
 
@@ -33,6 +34,8 @@ pub(crate) struct Init {
     pub(crate) writable: OwnedFd,
     /// Into the run's cgroups, where it was not born in them.
     pub(crate) doors: Vec<OwnedFd>,
+    /// Host trees that lie where the run's own folders are.
+    pub(crate) overlays: Vec<Overlay>,
 }
 
 /// Limits that each process of the run carries itself.
@@ -67,12 +70,11 @@ impl Init {
         // The keeper's descriptors came along: other sandboxes' channels, and the engine's as standard input.
         let mut keep = vec![channel.as_fd(), self.writable.as_fd()];
         keep.extend(self.doors.iter().map(AsFd::as_fd));
-        let closed =
-            sys::close_all_but(&keep).and_then(|()| rustix::stdio::dup2_stdin(rustix::stdio::stdout()));
+        let closed = sys::close_all_but(&keep).and_then(|()| rustix::stdio::dup2_stdin(rustix::stdio::stdout()));
         if closed.is_err() {
             sys::exit_now(1)
         }
-        let Err(trouble) = serve(&channel, self.writable, self.doors);
+        let Err(trouble) = serve(&channel, &self.writable, self.doors, &self.overlays);
         if let Some(trouble) = trouble {
             // The keeper may be gone, and then nobody is left to tell.
             let _ = channel.send(&FromInit::Failed(trouble), &[]);
@@ -82,19 +84,26 @@ impl Init {
 }
 
 /// Ends with `Err(None)` when the keeper is gone, which is the normal end too.
-fn serve(channel: &Channel, writable: OwnedFd, doors: Vec<OwnedFd>) -> Result<Infallible, Option<Trouble>> {
+fn serve(
+    channel: &Channel,
+    writable: &OwnedFd,
+    doors: Vec<OwnedFd>,
+    overlays: &[Overlay],
+) -> Result<Infallible, Option<Trouble>> {
     doors.iter().try_for_each(cgroup::enter).wall(Layer::CgroupMemory, "enter the cgroup")?;
     drop(doors);
-    let Some((ToInit::Go { map_own, accept, unmetered, data, pids, cpu }, _)) =
+    let Some((ToInit::Go { map_own, guest, without, accept, unmetered, data, pids, cpu }, _)) =
         channel.recv().step("wait for the keeper")?
     else {
         return Err(None);
     };
     if let Some((uid, gid)) = map_own {
+        // The maps of a process that hides its memory belong to root.
+        set_dumpable_behavior(DumpableBehavior::Dumpable).step("open init's own maps")?;
         ids::write_own_maps(uid, gid).wall(Layer::UserNs, "map the user of the sandbox")?;
     }
     let mut layers = Vec::new();
-    let proc = root::enter(writable, &accept, &mut layers)?;
+    let proc = root::enter(writable, overlays, &root::Identity { guest, without, accept: &accept }, &mut layers)?;
     // Changing ids cleared it: only now does it hold. The keeper's end of the channel is the second way to notice.
     set_parent_process_death_signal(Some(Signal::KILL)).step("tie init to the keeper")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide init's memory")?;
@@ -158,6 +167,7 @@ fn become_program(
     let env = CStrings::new(env).step("read the environment")?;
     let programs: Result<Vec<_>, _> = programs.iter().map(|path| CString::new(path.as_str())).collect();
     let programs = programs.map_err(|_| Errno::INVAL).step("read the program's path")?;
+    sys::reset_signals();
     setsid().step("leave the session")?;
     chdir("/work").step("enter /work")?;
     limits.apply().step("set resource limits")?;

@@ -14,38 +14,62 @@ use types::Layer;
 
 use super::Step;
 use crate::ids;
-use crate::stage;
+use crate::stage::{self, Overlay};
 use crate::sys::{self, MountAttr};
 use crate::wire::Trouble;
 
+/// Who the sandbox is, and what it goes without.
+pub(super) struct Identity<'a> {
+    /// User and group to become.
+    pub(super) guest: (u32, u32),
+    /// Namespaces that it was born without.
+    pub(super) without: Vec<Layer>,
+    /// Walls that may still fail.
+    pub(super) accept: &'a [Layer],
+}
+
 /// Moves this process into a root of its own and returns its `/proc`.
-pub(super) fn enter(writable: OwnedFd, accept: &[Layer], layers: &mut Vec<Layer>) -> Result<OwnedFd, Trouble> {
-    // Only here: with cgroup v1 the keeper attaches after the clone, and the namespace shows the group it began in.
+pub(super) fn enter(
+    writable: &OwnedFd,
+    overlays: &[Overlay],
+    identity: &Identity<'_>,
+    layers: &mut Vec<Layer>,
+) -> Result<OwnedFd, Trouble> {
+    let Identity { guest, without, accept } = identity;
+    // Only here: with cgroup v1 init has just moved itself, and the namespace shows the group it began in.
     match ids::unshare_cgroup_view() {
         Ok(()) => layers.push(Layer::CgroupNs),
         Err(_) if accept.contains(&Layer::CgroupNs) => {}
         Err(errno) => return Err(errno).wall(Layer::CgroupNs, "make a cgroup namespace"),
     }
-    ids::become_guest().wall(Layer::UserNs, "become the user of the sandbox")?;
-    if layers_has(accept, Layer::UtsNs, sethostname(b"sandbox")).wall(Layer::UtsNs, "set the host name")? {
+    ids::become_guest(guest.0, guest.1).wall(Layer::UserNs, "become the user of the sandbox")?;
+    // What was given up is the host's own: nothing of it is touched.
+    if !without.contains(&Layer::UtsNs) {
+        sethostname(b"sandbox").wall(Layer::UtsNs, "set the host name")?;
         layers.push(Layer::UtsNs);
     }
-    if layers_has(accept, Layer::NetNs, sys::loopback_up()).wall(Layer::NetNs, "bring loopback up")? {
+    if !without.contains(&Layer::NetNs) {
+        sys::loopback_up().wall(Layer::NetNs, "bring loopback up")?;
         layers.push(Layer::NetNs);
     }
 
     mount_bind_recursive(stage::BASE, stage::NEW).wall(Layer::MountNs, "bind the base root")?;
-    move_mount(&writable, c"", CWD, stage::WRITABLE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+    move_mount(writable, c"", CWD, stage::WRITABLE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .wall(Layer::MountNs, "attach the writable tree")?;
     for (from, to) in stage::WRITABLE_BINDS {
         mount_bind(*from, *to).wall(Layer::MountNs, "bind the writable folders")?;
+    }
+    for overlay in overlays {
+        overlay.show().wall(Layer::MountNs, "show a tree below a writable folder")?;
     }
     let noexec = MountAttr { set: libc::MOUNT_ATTR_NOEXEC, propagation: 0, recursive: false };
     sys::mount_setattr(CWD.as_fd(), stage::SHM, noexec).wall(Layer::MountNs, "forbid programs in /dev/shm")?;
     let read_only = MountAttr { set: libc::MOUNT_ATTR_RDONLY, propagation: 0, recursive: false };
     sys::mount_setattr(CWD.as_fd(), stage::CPU_ONLINE, read_only).wall(Layer::MountNs, "protect the cpu list")?;
     let proc = mount_proc().wall(Layer::PidNs, "mount /proc")?;
-    forbid_namespaces();
+    if !without.contains(&Layer::UserNs) {
+        forbid_namespaces();
+    }
 
     chdir(stage::NEW).wall(Layer::MountNs, "enter the new root")?;
     pivot_root(c".", c".").wall(Layer::MountNs, "pivot_root")?;
@@ -55,15 +79,6 @@ pub(super) fn enter(writable: OwnedFd, accept: &[Layer], layers: &mut Vec<Layer>
     layers.push(Layer::PidNs);
     drop(proc);
     open(c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).step("open /proc")
-}
-
-/// Whether a wall stands; an accepted one may fail.
-fn layers_has(accept: &[Layer], layer: Layer, result: Result<(), Errno>) -> Result<bool, Errno> {
-    match result {
-        Ok(()) => Ok(true),
-        Err(_) if accept.contains(&layer) => Ok(false),
-        Err(errno) => Err(errno),
-    }
 }
 
 /// A second wall behind the filter: in this user namespace no further ones can be made. It is not a layer of its own,

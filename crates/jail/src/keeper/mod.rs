@@ -4,7 +4,7 @@
 
 mod namespaces;
 mod sandbox;
-mod watch;
+pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::time::Timespec;
 use types::Layer;
 
@@ -19,7 +20,7 @@ use crate::cgroup::{self, Group, Placement, Tree};
 use crate::channel::Channel;
 use crate::ids::{self, Ids};
 use crate::init::{self, Step};
-use crate::stage;
+use crate::stage::{self, Overlay};
 use crate::sys;
 use crate::wire::{Cost, Create, End, FromKeeper, SandboxId, Setup, Start, ToKeeper, Trouble};
 use sandbox::Sandbox;
@@ -44,7 +45,12 @@ pub fn run(engine: Channel) -> Result<(), Errno> {
     let _ = rustix::process::setsid();
     let Some((ToKeeper::Setup(setup), _)) = engine.recv()? else { return Ok(()) };
     match Keeper::set_up(engine, &setup) {
-        Ok(mut keeper) => keeper.serve(),
+        Ok(mut keeper) => {
+            // Whatever ends the loop, nothing stays behind.
+            let served = keeper.serve();
+            keeper.shut_down();
+            served
+        }
         Err((engine, trouble)) => engine.send(&FromKeeper::Unusable(trouble), &[]),
     }
 }
@@ -53,6 +59,8 @@ struct Keeper {
     engine: Channel,
     epoll: OwnedFd,
     ids: Ids,
+    /// Host trees that lie where a run's own folders are.
+    overlays: Vec<Overlay>,
     tree: Tree,
     prefix: String,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
@@ -67,9 +75,16 @@ impl Keeper {
         let made = ids::enter_keeper_namespaces(ids)
             .map_err(namespaces::user_trouble)
             .and_then(|()| stage::build(setup))
-            .and_then(|()| epoll::create(epoll::CreateFlags::CLOEXEC).step("make an epoll descriptor"));
-        let epoll = match made {
-            Ok(epoll) => epoll,
+            .and_then(|overlays| {
+                // From here on nobody of the same user can look into the keeper.
+                set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the keeper's memory")?;
+                Ok(overlays)
+            })
+            .and_then(|overlays| {
+                Ok((overlays, epoll::create(epoll::CreateFlags::CLOEXEC).step("make an epoll descriptor")?))
+            });
+        let (overlays, epoll) = match made {
+            Ok(made) => made,
             Err(trouble) => return Err((engine, trouble)),
         };
         let Placement { tree, mut missing } = Placement::find(setup.cgroup.as_deref());
@@ -87,6 +102,7 @@ impl Keeper {
             engine,
             epoll,
             ids,
+            overlays,
             tree,
             prefix: cgroup::prefix(),
             sandboxes: BTreeMap::new(),
@@ -118,7 +134,6 @@ impl Keeper {
             for data in ready {
                 if data == ENGINE {
                     if !self.hear_engine()? {
-                        self.shut_down();
                         return Ok(());
                     }
                 } else {
@@ -163,9 +178,16 @@ impl Keeper {
     fn create(&mut self, create: &Create) -> Result<(), Errno> {
         let id = create.id;
         match self.make(create) {
-            Ok(sandbox) => {
+            Ok(mut sandbox) => {
                 let created = FromKeeper::Created { id, owner: sandbox.owner };
-                self.engine.send(&created, &[sandbox.writable.as_fd()])?;
+                // A descriptor that cannot be sent is the trouble of this sandbox, not of all.
+                if let Err(errno) = self.engine.send(&created, &[sandbox.writable.as_fd()]) {
+                    sandbox.end_by(End::Failed(Trouble {
+                        layer: None,
+                        step: "hand over the writable tree".to_owned(),
+                        errno: errno.raw_os_error(),
+                    }));
+                }
                 self.sandboxes.insert(id, sandbox);
                 Ok(())
             }
@@ -179,7 +201,8 @@ impl Keeper {
     fn make(&mut self, create: &Create) -> Result<Sandbox, Trouble> {
         let name = format!("{}{}", self.prefix, create.id);
         let group = self.tree.create(&name, create).step("make a cgroup")?;
-        let mut sandbox = Sandbox::make(create, self.ids, group).map_err(|(trouble, group)| {
+        let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group).map_err(|failed| {
+            let (trouble, group) = *failed;
             self.leaving.extend(group.filter(|group| group.remove().is_err()));
             trouble
         })?;

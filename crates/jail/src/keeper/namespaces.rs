@@ -43,10 +43,7 @@ pub(super) fn refused() -> Vec<Layer> {
     if fails(user) {
         return vec![Layer::UserNs];
     }
-    BORN.iter()
-        .filter(|(_, flag)| fails(user | u64::from(flag.cast_unsigned())))
-        .map(|(layer, _)| *layer)
-        .collect()
+    BORN.iter().filter(|(_, flag)| fails(user | u64::from(flag.cast_unsigned()))).map(|(layer, _)| *layer).collect()
 }
 
 /// What it means that the keeper's own namespaces are refused.

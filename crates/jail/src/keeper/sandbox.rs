@@ -11,9 +11,9 @@ use super::namespaces;
 use super::watch::Watch;
 use crate::cgroup::Group;
 use crate::channel::Channel;
-use crate::ids::{self, Ids};
+use crate::ids::{self, GUEST, Ids};
 use crate::init::{Init, Step};
-use crate::stage;
+use crate::stage::{self, Overlay};
 use crate::sys::{self, Clone3, Side};
 use crate::wire::{Cost, Create, End, FromInit, SandboxId, Start, ToInit, Trouble};
 
@@ -44,29 +44,38 @@ pub(super) struct Sandbox {
 
 impl Sandbox {
     /// Forks init into its namespaces and cgroup and lets it build its root. On failure the group comes back.
-    pub(super) fn make(create: &Create, ids: Ids, group: Option<Group>) -> Result<Self, (Trouble, Option<Group>)> {
-        match Self::birth(create, ids, group.as_ref()) {
+    pub(super) fn make(
+        create: &Create,
+        ids: Ids,
+        overlays: &[Overlay],
+        group: Option<Group>,
+    ) -> Result<Self, Box<(Trouble, Option<Group>)>> {
+        match Self::birth(create, ids, overlays, group.as_ref()) {
             Ok(mut sandbox) => {
                 sandbox.group = group;
                 Ok(sandbox)
             }
-            Err(trouble) => Err((trouble, group)),
+            Err(trouble) => Err(Box::new((trouble, group))),
         }
     }
 
-    fn birth(create: &Create, ids: Ids, group: Option<&Group>) -> Result<Self, Trouble> {
+    fn birth(create: &Create, ids: Ids, overlays: &[Overlay], group: Option<&Group>) -> Result<Self, Trouble> {
         let writable = stage::writable(create.disk, create.inodes, create.millicpus)
             .wall(Layer::DiskQuota, "make the writable tree")?;
         let (init, inner) = Channel::pair().step("make a channel")?;
         let doors = group.map_or(Ok(Vec::new()), Group::doors).wall(Layer::CgroupMemory, "open the cgroup")?;
         let without = Self::fork_without(create)?;
         let fork = Clone3 { namespaces: namespaces::flags(&without), cgroup: group.and_then(Group::birthplace) };
-        let (pidfd, pid) = match fork.fork().wall(Layer::UserNs, "make the namespaces")? {
-            Side::Child => {
+        let (pidfd, pid) = match fork.fork() {
+            Ok(Side::Child) => {
                 drop(init);
-                Init { channel: inner, writable, doors }.live()
+                Init { channel: inner, writable, doors, overlays: overlays.to_vec() }.live()
             }
-            Side::Parent { pidfd, pid } => (pidfd, pid),
+            Ok(Side::Parent { pidfd, pid }) => (pidfd, pid),
+            Err(errno) => {
+                let layer = namespaces::refused().first().copied().unwrap_or(Layer::UserNs);
+                return Err(errno).wall(layer, "make the namespaces");
+            }
         };
         drop(inner);
         let mut sandbox = Self {
@@ -101,7 +110,9 @@ impl Sandbox {
             return Ok(Vec::new());
         }
         let refused = namespaces::refused();
-        match refused.iter().find(|layer| !create.accept.contains(layer)) {
+        // Without its own mounts and processes there is no sandbox to speak of, accepted or not.
+        let needed = |layer: &Layer| matches!(layer, Layer::MountNs | Layer::PidNs) || !create.accept.contains(layer);
+        match refused.iter().copied().find(needed).as_ref() {
             Some(layer) => Err(Errno::PERM).wall(*layer, "make the namespaces"),
             None => Ok(refused),
         }
@@ -121,10 +132,14 @@ impl Sandbox {
         };
         let unmetered = !group.is_some_and(Group::counts_memory);
         let go = ToInit::Go {
-            map_own,
+            map_own: map_own.filter(|_| !without.contains(&Layer::UserNs)),
+            // Without a user namespace the guest is the host user that owns its files, never root.
+            guest: if without.contains(&Layer::UserNs) { self.owner } else { (GUEST, GUEST) },
+            without: without.to_vec(),
             accept: self.limits.accept.clone(),
             unmetered,
-            data: unmetered.then_some(self.limits.memory),
+            // Stacks of threads are reserved, not used; the watch over the tree is the meter.
+            data: unmetered.then(|| self.limits.memory.saturating_add(self.limits.pids.saturating_mul(8 << 20))),
             // Where the cgroup refuses, it is the cgroup that must be asked first: it counts its refusals.
             pids: self.limits.pids + if group.is_some_and(Group::counts_pids) { 16 } else { 0 },
             cpu: self.limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
@@ -230,13 +245,14 @@ impl Sandbox {
         if let Some(limit) = self.limits.cpu {
             let used = match counted_cpu {
                 Some(total) => total.saturating_sub(self.cpu_before),
-                None => self.watch.as_ref().map_or(0, Watch::cpu),
+                None => self.watch.as_mut().map_or(0, Watch::cpu),
             };
             if used >= limit {
                 return self.end_by(End::Limit(LimitKind::Cpu));
             }
         }
-        if !self.is_metered() && self.watch.as_ref().is_some_and(|watch| watch.memory(&self.writable) > self.limits.memory) {
+        let over = |watch: &Watch| watch.exceeds(self.limits.memory, &self.writable);
+        if !self.is_metered() && self.watch.as_ref().is_some_and(over) {
             self.end_by(End::Limit(LimitKind::Memory));
         }
     }
@@ -247,10 +263,10 @@ impl Sandbox {
         let counts = self.group.as_ref().map(Group::counts).unwrap_or_default();
         let wall = self.started.map_or(Duration::ZERO, |at| self.ended.unwrap_or_else(Instant::now) - at);
         let mut hits = Vec::new();
-        let end = self.end.unwrap_or_else(|| {
-            // Init is gone and said nothing: with v2 the kernel kills the whole group at once.
-            if counts.out_of_memory > 0 { End::Limit(LimitKind::Memory) } else { End::Signaled(libc::SIGKILL) }
-        });
+        // Init is gone and said nothing: with v2 the kernel kills the whole group at once.
+        let silent =
+            if counts.out_of_memory > 0 { End::Limit(LimitKind::Memory) } else { End::Signaled(libc::SIGKILL) };
+        let end = self.end.unwrap_or(silent);
         if let End::Limit(limit) = end {
             hits.push(limit);
         }
@@ -263,8 +279,8 @@ impl Sandbox {
         let cpu = counts.cpu.map(|total| total.saturating_sub(self.cpu_before));
         let cost = Cost {
             wall: nanos(wall),
-            cpu: cpu.unwrap_or_else(|| reaped.as_ref().map_or(0, |reaped| nanos(reaped.cpu))),
-            memory: counts.peak.unwrap_or_else(|| reaped.as_ref().map_or(0, |reaped| reaped.largest)),
+            cpu: cpu.unwrap_or(reaped.as_ref().map_or(0, |reaped| nanos(reaped.cpu))),
+            memory: counts.peak.unwrap_or(reaped.as_ref().map_or(0, |reaped| reaped.largest)),
             hits,
         };
         let mut layers = self.layers;

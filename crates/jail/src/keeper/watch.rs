@@ -1,49 +1,72 @@
 //! The weaker meters: what a run's tree uses, read from its own `/proc`, where no cgroup counts.
 
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags, RawDir, fstatfs, openat};
 use rustix::io::Errno;
 
+use crate::sys;
+
 /// A run's `/proc`, handed over by its init.
 pub(super) struct Watch {
     proc: OwnedFd,
+    /// The most that each process was seen to have used: children that nobody waits for are in no parent's account.
+    used: BTreeMap<String, u64>,
 }
 
 impl Watch {
     pub(super) fn new(proc: OwnedFd) -> Self {
-        Self { proc }
+        Self { proc, used: BTreeMap::new() }
     }
 
-    /// Nanoseconds on the processors of everything alive and everything that init reaped.
-    pub(super) fn cpu(&self) -> u64 {
-        let ticks: u64 = self
-            .processes()
-            .iter()
-            .filter_map(|pid| self.read(pid, "stat"))
-            .filter_map(|stat| cpu_ticks(&stat))
-            .sum();
-        ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())
+    /// Nanoseconds on the processors, as far as looking from time to time can tell.
+    pub(super) fn cpu(&mut self) -> u64 {
+        let (mut waited_for, mut alive) = (0, 0);
+        for pid in self.processes() {
+            let Some((own, children)) = self.read(&pid, "stat").and_then(|stat| cpu_ticks(&stat)) else { continue };
+            waited_for += children;
+            alive += own;
+            let most = self.used.entry(pid).or_default();
+            *most = own.max(*most);
+        }
+        let seen: u64 = self.used.values().sum();
+        seen.max(alive + waited_for) * (1_000_000_000 / sys::clock_ticks())
     }
 
-    /// Bytes held by the tree: its processes, and the files it keeps in memory.
-    pub(super) fn memory(&self, writable: &OwnedFd) -> u64 {
+    /// Whether the tree holds more than `limit` bytes: its processes, and the files it keeps in memory.
+    pub(super) fn exceeds(&self, limit: u64, writable: &OwnedFd) -> bool {
         let files = fstatfs(writable).map_or(0, |fs| (fs.f_blocks - fs.f_bfree) * fs.f_bsize.unsigned_abs());
         let processes = self.processes();
-        let page = rustix::param::page_size() as u64;
+        let page = sys::page_size();
         // Cheap and too high: pages shared by forks are counted once for each.
+        let threads: Vec<String> = processes.iter().filter_map(|pid| self.living_thread(pid)).collect();
         let resident: u64 =
-            processes.iter().filter_map(|pid| self.read(pid, "statm")).filter_map(|statm| field(&statm, 1)).sum();
-        let upper = resident * page + files;
-        if processes.len() <= 2 { upper } else { self.proportional(&processes, files).unwrap_or(upper).min(upper) }
+            threads.iter().filter_map(|path| self.read(path, "statm")).filter_map(|statm| field(&statm, 1)).sum();
+        resident * page + files > limit && self.proportional(&threads, files).is_none_or(|exact| exact > limit)
+    }
+
+    /// A path to a thread that still has the process's memory: its leader may have ended before the others, and then
+    /// has none.
+    fn living_thread(&self, pid: &str) -> Option<String> {
+        let has_memory = |path: &String| self.read(path, "statm").and_then(|statm| field(&statm, 0)) > Some(0);
+        if has_memory(&pid.to_owned()) {
+            return Some(pid.to_owned());
+        }
+        let tasks = format!("{pid}/task");
+        self.numbers(&tasks).into_iter().map(|thread| format!("{tasks}/{thread}")).find(has_memory)
     }
 
     /// Shared pages divided among those who share them: exact, at the price of a walk through every page table.
     fn proportional(&self, processes: &[String], files: u64) -> Option<u64> {
         let (mut anonymous, mut shared) = (0, 0);
         for pid in processes {
-            let Some(rollup) = self.read(pid, "smaps_rollup") else { continue };
+            // Unreadable while its process lives: then the cheap number must do.
+            let rollup = self.read(pid, "smaps_rollup")?;
+            if rollup.is_empty() {
+                continue;
+            }
             anonymous += kilobytes(&rollup, "Pss_Anon:")? * 1024;
             shared += kilobytes(&rollup, "Pss_Shmem:")? * 1024;
         }
@@ -52,8 +75,13 @@ impl Watch {
     }
 
     fn processes(&self) -> Vec<String> {
+        self.numbers(".")
+    }
+
+    /// Entries of a folder whose names are numbers.
+    fn numbers(&self, path: &str) -> Vec<String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(folder) = openat(&self.proc, c".", flags, Mode::empty()) else { return Vec::new() };
+        let Ok(folder) = openat(&self.proc, path, flags, Mode::empty()) else { return Vec::new() };
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut entries = RawDir::new(folder, &mut space);
         let mut found = Vec::new();
@@ -88,10 +116,11 @@ impl Watch {
     }
 }
 
-/// User, system, and both of reaped children. The name in brackets is the program's to choose.
-fn cpu_ticks(stat: &str) -> Option<u64> {
+/// Its own time, and that of children it waited for. The name in brackets is the program's to choose.
+fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
     let rest = stat.rsplit_once(')')?.1;
-    (11..15).map(|index| field(rest, index)).sum()
+    let sum = |first: usize| field(rest, first)?.checked_add(field(rest, first + 1)?);
+    Some((sum(11)?, sum(13)?))
 }
 
 fn field(text: &str, index: usize) -> Option<u64> {
@@ -102,6 +131,11 @@ fn kilobytes(rollup: &str, key: &str) -> Option<u64> {
     field(rollup.lines().find_map(|line| line.strip_prefix(key))?, 0)
 }
 
+/// For the fuzzer: every reader of a run's own words.
+pub(crate) fn parse_anything(text: &str) {
+    let _ = (cpu_ticks(text), field(text, 1), kilobytes(text, "Pss_Anon:"));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,7 +143,7 @@ mod tests {
     #[test]
     fn a_process_name_cannot_forge_its_times() {
         let stat = "7 (x) S 1 2) R 1 7 7 0 -1 4194304 100 0 0 0 12 3 4 5 20 0 1 0 100 1000 10";
-        assert_eq!(cpu_ticks(stat), Some(24));
+        assert_eq!(cpu_ticks(stat), Some((15, 9)));
         assert_eq!(cpu_ticks("garbage"), None);
     }
 

@@ -37,6 +37,8 @@ enum Action {
     Ioctl,
     Personality,
     Prctl,
+    Fcntl,
+    Prlimit,
     /// Mode of the node is this argument.
     Mknod {
         mode: u32,
@@ -75,6 +77,8 @@ fn actions(profile: Profile) -> BTreeMap<u32, Action> {
     put(&[libc::SYS_ioctl], Action::Ioctl);
     put(&[libc::SYS_personality], Action::Personality);
     put(&[libc::SYS_prctl], Action::Prctl);
+    put(&[libc::SYS_fcntl], Action::Fcntl);
+    put(&[libc::SYS_prlimit64], Action::Prlimit);
     put(&[libc::SYS_mknodat], Action::Mknod { mode: 2 });
     #[cfg(target_arch = "x86_64")]
     put(&[libc::SYS_mknod], Action::Mknod { mode: 1 });
@@ -155,6 +159,12 @@ fn leaf(action: Action) -> Vec<Instruction> {
         Action::Prctl => {
             one_of(argument(0), &[libc::PR_SET_MM.cast_unsigned(), libc::PR_SET_PTRACER.cast_unsigned()], refuse, allow)
         }
+        // A lease holds up whoever opens the file next, on the host too; a notification tells of the host's own doings.
+        Action::Fcntl => {
+            one_of(argument(1), &[libc::F_SETLEASE.cast_unsigned(), libc::F_NOTIFY.cast_unsigned()], refuse, allow)
+        }
+        // One's own limits only: init is of the same user, and a run could starve it.
+        Action::Prlimit => one_of(argument(0), &[0], allow, refuse),
         Action::Mknod { mode } => {
             let mut out = vec![load(argument(mode)), and(libc::S_IFMT)];
             out.extend(compare(&[0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK], allow, refuse));
@@ -209,16 +219,22 @@ const fn errno(number: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | number.cast_unsigned()
 }
 
+/// Codes of classic BPF fit sixteen bits; `libc` has them in thirty-two.
+#[expect(clippy::cast_possible_truncation, reason = "the largest code is below 256")]
+const fn code(bits: u32) -> u16 {
+    bits as u16
+}
+
 const fn load(offset: u32) -> Instruction {
-    Instruction { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
+    Instruction { code: code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS), jt: 0, jf: 0, k: offset }
 }
 
 const fn and(mask: u32) -> Instruction {
-    Instruction { code: (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, jt: 0, jf: 0, k: mask }
+    Instruction { code: code(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K), jt: 0, jf: 0, k: mask }
 }
 
 const fn jump(test: u32, k: u32, jt: u8, jf: u8) -> Instruction {
-    Instruction { code: (libc::BPF_JMP | test | libc::BPF_K) as u16, jt, jf, k }
+    Instruction { code: code(libc::BPF_JMP | test | libc::BPF_K), jt, jf, k }
 }
 
 const fn equal(k: i32, jt: u8, jf: u8) -> Instruction {
@@ -227,13 +243,12 @@ const fn equal(k: i32, jt: u8, jf: u8) -> Instruction {
 
 fn always(skip: usize) -> Instruction {
     let k = u32::try_from(skip).unwrap_or(u32::MAX);
-    Instruction { code: (libc::BPF_JMP | libc::BPF_JA) as u16, jt: 0, jf: 0, k }
+    Instruction { code: code(libc::BPF_JMP | libc::BPF_JA), jt: 0, jf: 0, k }
 }
 
 const fn ret(value: u32) -> Instruction {
-    Instruction { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: value }
+    Instruction { code: code(libc::BPF_RET | libc::BPF_K), jt: 0, jf: 0, k: value }
 }
-
 
 #[cfg(test)]
 mod tests;

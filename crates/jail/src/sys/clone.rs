@@ -29,13 +29,13 @@ impl Clone3<'_> {
         let mut pidfd: libc::c_int = -1;
         // SAFETY: `clone_args` is plain numbers; all zero is its documented "nothing asked" state.
         let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-        args.flags = self.namespaces | libc::CLONE_PIDFD as u64;
+        args.flags = self.namespaces | u64::from(libc::CLONE_PIDFD.cast_unsigned());
         args.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
-        args.exit_signal = libc::SIGCHLD as u64;
+        args.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
         if let Some(cgroup) = self.cgroup {
             // `libc` still has this constant in a type too small for it.
             args.flags |= 0x2_0000_0000;
-            args.cgroup = cgroup.as_raw_fd() as u64;
+            args.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
         }
         // SAFETY: `args` and `pidfd` live across the call, and the size passed is the structure's own. Without CLONE_VM
         // the child has its own copy of the stack, as after fork(2); the program has one thread (see above).

@@ -52,6 +52,34 @@ pub(crate) fn landlock_abi() -> i32 {
     i32::try_from(rc).unwrap_or(0).max(0)
 }
 
+/// Gives every signal its default meaning and blocks none. Both are inherited through exec: a caller who ignores
+/// `SIGCHLD` or blocks `SIGALRM` must not decide how a run behaves.
+pub(crate) fn reset_signals() {
+    for signal in 1..=64 {
+        // SAFETY: SIG_DFL is no pointer to code of ours. Numbers that cannot be changed (SIGKILL, the C library's own)
+        // fail and stay as they are, which is the default.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: an all-zero `sigset_t` is the empty set; the kernel reads it during the call, and null means that the old
+    // mask is not wanted.
+    unsafe {
+        let none: libc::sigset_t = std::mem::zeroed();
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Bytes of a page. Asked of the C library, which knows it from the start: the keeper has no `/proc` to look it up in.
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: takes a number and answers one.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Ticks of `/proc` times in a second.
+pub(crate) fn clock_ticks() -> u64 {
+    // SAFETY: takes a number and answers one.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100)
+}
+
 /// Ends the process without running destructors or `atexit` handlers that belong to the parent's copy.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` takes a number, never returns and touches no memory of ours.

@@ -21,7 +21,11 @@ const KEEPER: &[u8] = include_bytes!(env!("SAGGAR_KEEPER"));
 /// How a sandbox ended, or why nobody knows.
 #[derive(Debug, Clone)]
 pub(super) enum Finished {
-    Ended { end: End, cost: Cost, layers: Vec<Layer> },
+    Ended {
+        end: End,
+        cost: Cost,
+        layers: Vec<Layer>,
+    },
     /// The keeper cannot work on this host.
     Unusable(Trouble),
     /// The keeper is gone, and with it every sandbox.
@@ -65,7 +69,10 @@ impl Link {
     pub(super) fn open(setup: Setup) -> Result<Arc<Self>, BackendError> {
         let keeper = KeeperHandle::spawn(KEEPER)?;
         keeper.send(&ToKeeper::Setup(setup), &[]).map_err(|_| BackendError::KeeperGone)?;
-        #[expect(deprecated, reason = "its successor is unsafe for types that may change their descriptor; this one cannot")]
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe for types that may change their descriptor; this one cannot"
+        )]
         let keeper = Arc::new(AsyncFd::new(keeper).map_err(BackendError::Host)?);
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (greet, greeting) = watch::channel(Greeting::Pending);
@@ -79,7 +86,8 @@ impl Link {
 
     pub(super) async fn capabilities(&self) -> Result<Capabilities, BackendError> {
         let mut greeting = self.greeting.clone();
-        let known = greeting.wait_for(|g| !matches!(g, Greeting::Pending)).await.map_err(|_| BackendError::KeeperGone)?;
+        let known =
+            greeting.wait_for(|g| !matches!(g, Greeting::Pending)).await.map_err(|_| BackendError::KeeperGone)?;
         match &*known {
             Greeting::Ready(capabilities) => Ok(capabilities.clone()),
             Greeting::Failed(finished) => Err(failure(finished.clone(), "")),
@@ -91,8 +99,9 @@ impl Link {
     pub(super) fn create(
         &self,
         mut create: Create,
-    ) -> Result<(SandboxId, impl Future<Output = Created> + use<>), BackendError> {
+    ) -> Result<(SandboxId, impl Future<Output = Created> + use<>, Ending), BackendError> {
         let (created, promise) = oneshot::channel();
+        let (finished, ending) = watch::channel(None);
         let id = {
             let mut shared = lock(&self.shared);
             if let Some(finished) = &shared.gone {
@@ -100,12 +109,12 @@ impl Link {
             }
             shared.next += 1;
             let id = shared.next;
-            shared.waiting.insert(id, Waiting { created: Some(created), finished: watch::channel(None).0 });
+            shared.waiting.insert(id, Waiting { created: Some(created), finished });
             id
         };
         create.id = id;
         self.send(&ToKeeper::Create(create), &[])?;
-        Ok((id, async { promise.await.unwrap_or(Err(Finished::Gone)) }))
+        Ok((id, async { promise.await.unwrap_or(Err(Finished::Gone)) }, Ending(ending)))
     }
 
     pub(super) fn start(&self, start: Start, streams: &[BorrowedFd<'_>]) -> Result<(), BackendError> {
@@ -118,21 +127,21 @@ impl Link {
         drop(self.send(&ToKeeper::Cancel(id), &[]));
     }
 
-    /// Waits for a sandbox's end.
-    pub(super) fn finished(&self, id: SandboxId) -> impl Future<Output = Finished> + use<> {
-        let receiver = lock(&self.shared).waiting.get(&id).map(|waiting| waiting.finished.subscribe());
-        async move {
-            let Some(mut receiver) = receiver else { return Finished::Gone };
-            let end = receiver.wait_for(Option::is_some).await;
-            end.ok().and_then(|end| end.clone()).unwrap_or(Finished::Gone)
-        }
-    }
-
     fn send(&self, message: &ToKeeper, fds: &[BorrowedFd<'_>]) -> Result<(), BackendError> {
         self.keeper.get_ref().send(message, fds).map_err(|errno| match errno {
             Errno::MSGSIZE => BackendError::TooLarge,
             _ => BackendError::KeeperGone,
         })
+    }
+}
+
+/// A sandbox's end, which may come before anybody waits for it.
+pub(super) struct Ending(watch::Receiver<Option<Finished>>);
+
+impl Ending {
+    pub(super) async fn wait(&mut self) -> Finished {
+        let end = self.0.wait_for(Option::is_some).await;
+        end.ok().and_then(|end| end.clone()).unwrap_or(Finished::Gone)
     }
 }
 

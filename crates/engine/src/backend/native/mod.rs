@@ -16,12 +16,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use types::{BackendKind, Outcome, Usage};
 
-use super::{
-    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream,
-};
+use super::{Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream};
 use crate::error::BackendError;
 use crate::files::WorkTree;
-use link::{Finished, Link};
+use link::{Ending, Finished, Link};
 
 /// The native backend: one keeper for each set of visible host trees.
 pub(crate) struct Native {
@@ -62,7 +60,7 @@ impl Backend for Native {
             let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1024")]
             let millicpus = (limits.cpus * 1000.0) as u64;
-            let (id, created) = link.create(Create {
+            let asked = link.create(Create {
                 id: 0,
                 accept: spec.accept.clone(),
                 memory: limits.memory,
@@ -72,10 +70,17 @@ impl Backend for Native {
                 inodes: limits.inodes,
                 wall: nanos(limits.wall),
                 cpu: limits.cpu.map(nanos),
-            })?;
+            });
+            let (id, created, ending) = match asked {
+                // A keeper that cannot work here says why before it goes.
+                Err(BackendError::KeeperGone) => {
+                    return Err(link.capabilities().await.err().unwrap_or(BackendError::KeeperGone));
+                }
+                other => other?,
+            };
             let (writable, owner) = created.await.map_err(|finished| failure(finished, ""))?;
-            let tree = WorkTree::new(writable, owner).map_err(BackendError::Host)?;
-            Ok(Box::new(NativeSandbox { link, id, tree }) as Box<dyn Sandbox>)
+            let tree = WorkTree::new(writable, owner);
+            Ok(Box::new(NativeSandbox { link, id, tree, ending }) as Box<dyn Sandbox>)
         })
     }
 }
@@ -84,6 +89,7 @@ struct NativeSandbox {
     link: Arc<Link>,
     id: jail::SandboxId,
     tree: WorkTree,
+    ending: Ending,
 }
 
 impl Drop for NativeSandbox {
@@ -109,16 +115,15 @@ impl Sandbox for NativeSandbox {
             let (stdin_read, stdin_write) = new_pipe()?;
             let (stdout, stdout_write) = reader()?;
             let (stderr, stderr_write) = reader()?;
-            let start = jail::Start {
-                id: self.id,
-                programs: command.programs,
-                argv: command.argv,
-                env: command.env,
-            };
+            // `/dev/stdin` and its like open the pipe anew, as whoever the run is.
+            for pipe in [&stdin_read, &stdout_write, &stderr_write] {
+                self.tree.give(pipe).map_err(BackendError::Host)?;
+            }
+            let start = jail::Start { id: self.id, programs: command.programs, argv: command.argv, env: command.env };
             self.link.start(start, &[stdin_read.as_fd(), stdout_write.as_fd(), stderr_write.as_fd()])?;
             drop((stdin_read, stdout_write, stderr_write));
             let feeding = feed(stdin, stdin_write);
-            let finished = watch(&self.link, self.id, stdout, stderr, output, cancel).await;
+            let finished = watch(&self.link, self.id, &mut self.ending, (stdout, stderr), output, cancel).await;
             drop(feeding);
             ended(finished, &name)
         })
@@ -129,18 +134,18 @@ impl Sandbox for NativeSandbox {
 async fn watch(
     link: &Link,
     id: jail::SandboxId,
-    mut stdout: pipe::Receiver,
-    mut stderr: pipe::Receiver,
+    ending: &mut Ending,
+    (mut stdout, mut stderr): (pipe::Receiver, pipe::Receiver),
     output: &mut dyn Output,
     mut cancel: Cancel<'_>,
 ) -> Finished {
     let mut cancelled = false;
-    let mut finished = std::pin::pin!(link.finished(id));
+    let mut finished = std::pin::pin!(ending.wait());
     let mut end = None;
     let (mut out_buffer, mut err_buffer) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     let (mut out_open, mut err_open) = (true, true);
     // Every process that held a pipe is gone when the keeper reports, so this is only for a kernel that is stuck.
-    let mut patience = std::pin::pin!(tokio::time::sleep(Duration::from_secs(86_400 * 365)));
+    let mut patience = std::pin::pin!(tokio::time::sleep(Duration::from_hours(24 * 365)));
     while end.is_none() || out_open || err_open {
         let (stream, read) = tokio::select! {
             biased;
@@ -226,11 +231,8 @@ fn ended(finished: Finished, program: &str) -> Result<Ended, BackendError> {
         End::Cancelled => Outcome::Cancelled,
         End::Failed(trouble) => return Err(explain(trouble, program)),
     };
-    let usage = Usage {
-        wall_ms: milliseconds(cost.wall),
-        cpu_ms: milliseconds(cost.cpu),
-        peak_memory_bytes: cost.memory,
-    };
+    let usage =
+        Usage { wall_ms: milliseconds(cost.wall), cpu_ms: milliseconds(cost.cpu), peak_memory_bytes: cost.memory };
     Ok(Ended { outcome, usage, hits: cost.hits, layers })
 }
 

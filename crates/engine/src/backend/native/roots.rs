@@ -11,7 +11,8 @@ use crate::language::drivers;
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// Parts of the host's `/etc` that programs need and that hold nothing about the host's users or secrets.
-const ETC: &[&str] = &["/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/R", "/etc/php", "/etc/perl"];
+const ETC: &[&str] =
+    &["/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/R", "/etc/php", "/etc/perl"];
 
 /// Version-numbered folders of `/etc`, by how their names begin.
 const ETC_PREFIXES: &[&str] = &["java-", "python3", "lua"];

@@ -23,6 +23,6 @@ process.on("uncaughtExceptionMonitor", (error) => {
       line: found ? Number(found[1]) : null,
       traceback: text.slice(0, 32000),
     };
-    require("fs").writeFileSync("/tmp/.saggar-exception.json", JSON.stringify(record));
+    require("fs").writeFileSync("/tmp/.saggar-exception.json", JSON.stringify(record), { flag: "r+" });
   } catch {}
 });

@@ -33,14 +33,30 @@ def main():
         except BaseException:
             pass
         sys.excepthook(type(error), error, trace)
-        code = 130 if isinstance(error, KeyboardInterrupt) else 1
+        if isinstance(error, KeyboardInterrupt):
+            # As python3 itself does: whoever waits sees the signal.
+            import signal
+
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            posix.kill(pid, signal.SIGINT)
     else:
         return
-    raise SystemExit(code)
+    raise SystemExit(1)
 
 
 def leave_record(record, path, error, trace):
-    import json, traceback
+    # The program may have modules of the same names as ours; for a moment they are not there.
+    folder = sys.path[0]
+    paths, modules = sys.path[:], dict(sys.modules)
+    sys.path[:] = [entry for entry in paths if entry != folder]
+    for name, module in modules.items():
+        if str(getattr(module, "__file__", None)).startswith(folder + "/"):
+            del sys.modules[name]
+    try:
+        import json, traceback
+    finally:
+        sys.path[:] = paths
+        sys.modules.update(modules)
 
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) and error.filename == path else None
     walk = trace
@@ -54,7 +70,8 @@ def leave_record(record, path, error, trace):
         message = "<no text>"
     text = "".join(traceback.format_exception(type(error), error, trace))
     data = {"type": type(error).__name__, "message": message[:8000], "line": line, "traceback": text[-32000:]}
-    with open(record, "w", encoding="utf-8", errors="backslashreplace") as file:
+    # The file is there, empty, with room of its own: opened this way it keeps that room on a full disk.
+    with open(record, "r+", encoding="utf-8", errors="backslashreplace") as file:
         json.dump(data, file)
 
 

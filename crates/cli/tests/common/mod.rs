@@ -1,0 +1,99 @@
+//! The program under test and what it leaves on the host.
+#![allow(
+    dead_code,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "each test file uses a part of this; tests start the program and fail loudly"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// `saggar` with a state folder of its own and nothing on standard input.
+pub(crate) fn saggar(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saggar"));
+    command.args(args).env("SAGGAR_HOME", scratch("state")).stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    saggar(args).output().unwrap()
+}
+
+/// The one JSON value on stdout.
+pub(crate) fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {} {}", text(&output.stdout), text(&output.stderr)))
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder for one test, empty.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let path = scratch(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Waits until `done` says so; the deadline is for a broken build, not for a slow machine.
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what} did not happen");
+        std::thread::yield_now();
+    }
+}
+
+/// Processes whose command line holds `mark`: a run's own, seen from the host. Saggar's own line holds the code too.
+pub(crate) fn processes_with(mark: &str) -> BTreeSet<u32> {
+    let numbered = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(numbered)
+        .filter(|pid| {
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
+                let line = text(&line);
+                line.contains(mark) && !line.starts_with(env!("CARGO_BIN_EXE_saggar"))
+            })
+        })
+        .collect()
+}
+
+/// The keeper that `parent` started.
+pub(crate) fn keeper_of(parent: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    let is_keeper =
+        |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"saggar-keeper"));
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(is_keeper)
+}
+
+/// Every group that a keeper made, in any hierarchy.
+pub(crate) fn groups_of(keeper: u32) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if entry.file_name().to_string_lossy().starts_with(&format!("saggar-{keeper}-")) {
+                    found.push(entry.path());
+                }
+                folders.push(entry.path());
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,2 @@
+#![crate_type = "lib"]
+pub fn f() {}

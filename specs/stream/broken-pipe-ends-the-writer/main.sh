@@ -1,0 +1,2 @@
+yes | head -1
+echo "${PIPESTATUS[@]}"
