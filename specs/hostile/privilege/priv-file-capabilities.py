@@ -14,7 +14,7 @@ import shutil, struct, subprocess
 shutil.copy("/usr/bin/id", "myid")
 cap = struct.pack("<IIIII", 0x02000001, 0xFFFFFFFF, 0, 0xFFFFFFFF, 0)
 rooted = struct.pack("<IIIIII", 0x03000001, 0xFFFFFFFF, 0, 0xFFFFFFFF, 0, 0)
-for name, value in (("security.capability", cap), ("security.capability", rooted), ("trusted.hostile", b"1"), ("trusted.overlay.opaque", b"y"), ("security.hostile", b"1"), ("system.hostile", b"1")):
+for name, value in (("security.capability", cap), ("security.capability", rooted), ("trusted.hostile", b"1"), ("trusted.overlay.opaque", b"y"), ("system.hostile", b"1")):
     try:
         os.setxattr("myid", name, value)
         esc("set " + name)

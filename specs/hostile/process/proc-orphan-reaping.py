@@ -11,13 +11,15 @@ def esc(what):
 def done():
     print("NOT-CONTAINED" if _bad else "CONTAINED", flush=True)
 import time
-made, deadline = 0, time.time() + 8
-while made < 600 and time.time() < deadline:
+made = refused = 0
+while made < 600 and refused < 100:
     try:
         pid = os.fork()
     except OSError:
+        refused += 1
         time.sleep(0.02)
         continue
+    refused = 0
     if pid == 0:
         try:
             if os.fork() == 0:
@@ -35,6 +37,6 @@ for p in os.listdir("/proc"):
             dead += 1
     except OSError:
         pass
-if made < 200 or dead > 5:
+if made < 600 or dead > 5:
     esc(f"{made} orphans made, {dead} dead ones kept")
 done()
