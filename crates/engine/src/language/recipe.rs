@@ -129,8 +129,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
         endings: &["py"],
         file: "main.py",
         programs: &["python3", "python"],
-        // Unbuffered: output written before a kill is output that was returned.
-        run: run(&["{program}", "-u", PYTHON_DRIVER, "/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
+        // Unbuffered: output written before a kill is output that was returned. No bytecode: it is no file of the run.
+        run: run(&["{program}", "-u", "-B", PYTHON_DRIVER, "/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
         recorder: Recorder::Driver,
         ..PLAIN
     },
