@@ -124,6 +124,23 @@ fn a_command_runs_in_a_sandbox_of_its_own() {
 }
 
 #[test]
+fn typescript_runs_where_the_interpreter_strips_types() {
+    // `scripts/test` fetches such a Node; without it there is nothing to show.
+    let Some(node) = std::env::var_os("SAGGAR_TEST_NODE") else {
+        assert!(std::env::var_os("CI").is_none(), "SAGGAR_TEST_NODE is not set: run scripts/test");
+        eprintln!("skipped: SAGGAR_TEST_NODE names no Node that strips types");
+        return;
+    };
+    let config = folder("typescript").join("saggar.toml");
+    fs::write(&config, format!("[interpreters]\ntypescript = {node:?}")).unwrap();
+    let code = "const x: number = 41;\nconsole.log(x + 1);\nfunction f(s: string): never { throw new TypeError(s); }\nf('no');";
+    let args = ["run", "--json", "-l", "typescript", "-c", code, "--config", config.to_str().unwrap()];
+    let result = json(&run(&args));
+    assert_eq!((&result["stdout"], &result["language"]), (&"42\n".into(), &"typescript".into()), "{result}");
+    assert_eq!((&result["exception"]["type"], &result["exception"]["line"]), (&"TypeError".into(), &3.into()));
+}
+
+#[test]
 fn output_that_cannot_be_written_is_an_error_not_a_crash() {
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     assert_eq!(saggar(&["run", "--json", "-c", "pass"]).stdout(full()).status().unwrap().code(), Some(125));
