@@ -12,9 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A run that has started a tree of sleeping processes, each with `mark` in its command line.
 fn sleeping_tree(mark: &str, options: &[&str]) -> Child {
     let code = format!(
-        "import subprocess, sys, time\n\
+        "import subprocess, time\n\
+         print('ready', flush=True)\n\
          subprocess.Popen(['setsid', 'bash', '-c', 'trap \"\" TERM HUP INT; sleep 600; : {mark}'])\n\
-         print('ready', flush=True)\ntime.sleep(600) # {mark}"
+         time.sleep(600) # {mark}"
     );
     let mut args = vec!["run", "-c", &code, "--timeout", "10m"];
     args.extend(options);
