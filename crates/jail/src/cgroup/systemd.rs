@@ -3,29 +3,32 @@
 //! One method call on one socket: a D-Bus crate would be larger than the rest of the keeper.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{geteuid, getpid};
+use rustix::process::geteuid;
 
+use super::prefix;
 use crate::stage::HOST_TEXT;
 
 /// How long systemd may take. It answers in milliseconds or not at all.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The kind of a message that says a call failed.
+const ERROR: u8 = 3;
+
 /// Moves this process into a new delegated scope and returns its path in the hierarchy.
 pub(super) fn own_scope() -> Option<String> {
     let uid = geteuid().as_raw();
-    let pid = getpid().as_raw_nonzero().get().unsigned_abs();
     let mut bus = UnixStream::connect(format!("{HOST_TEXT}/run/user/{uid}/bus")).ok()?;
     bus.set_read_timeout(Some(PATIENCE)).ok()?;
     authenticate(&mut bus, uid)?;
-    let unit = format!("saggar-{pid}.scope");
+    let unit = format!("{}.scope", prefix().trim_end_matches('-'));
     bus.write_all(&call(1, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", None))
         .ok()?;
-    let body = Marshal::start_transient_unit(&unit, pid);
+    let body = Marshal::start_transient_unit(&unit);
     let message = call(
         2,
         "org.freedesktop.systemd1",
@@ -35,7 +38,7 @@ pub(super) fn own_scope() -> Option<String> {
         Some(("ssa(sv)a(sa(sv))", &body)),
     );
     bus.write_all(&message).ok()?;
-    wait_for(&unit)
+    wait_for(&mut bus, &unit)
 }
 
 fn authenticate(bus: &mut UnixStream, uid: u32) -> Option<()> {
@@ -51,17 +54,40 @@ fn authenticate(bus: &mut UnixStream, uid: u32) -> Option<()> {
     bus.write_all(b"BEGIN\r\n").ok()
 }
 
-/// The reply names a job, not its end; that we have moved is the end.
-fn wait_for(unit: &str) -> Option<String> {
+/// The reply names a job, not its end; that we have moved is the end. An error ends the wait too.
+fn wait_for(bus: &mut UnixStream, unit: &str) -> Option<String> {
+    bus.set_nonblocking(true).ok()?;
+    let (mut heard, mut part) = (Vec::new(), [0; 512]);
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         let text = fs::read_to_string(format!("{HOST_TEXT}/proc/self/cgroup")).ok()?;
         if let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::")).filter(|path| path.ends_with(unit)) {
             return Some(path.to_owned());
         }
+        match bus.read(&mut part) {
+            Ok(0) => return None,
+            Ok(size) => heard.extend(&part[..size]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return None,
+        }
+        if refused(&heard) {
+            return None;
+        }
         sleep(Duration::from_millis(1));
     }
     None
+}
+
+/// Whether one of these messages is an error. Of each only its kind and its size are looked at.
+fn refused(mut messages: &[u8]) -> bool {
+    while let Some(&[b'l', kind, _, _, a, b, c, d, _, _, _, _, e, f, g, h]) = messages.first_chunk() {
+        if kind == ERROR {
+            return true;
+        }
+        let [body, fields] = [[a, b, c, d], [e, f, g, h]].map(|size| u32::from_le_bytes(size) as usize);
+        messages = messages.get(16 + fields.next_multiple_of(8) + body..).unwrap_or_default();
+    }
+    false
 }
 
 /// A method call in little-endian wire form.
@@ -101,8 +127,8 @@ struct Marshal {
 }
 
 impl Marshal {
-    /// Name, mode, properties (a delegated scope around `pid`), no auxiliary units.
-    fn start_transient_unit(unit: &str, pid: u32) -> Vec<u8> {
+    /// Name, mode, properties (a delegated scope around the caller), no auxiliary units.
+    fn start_transient_unit(unit: &str) -> Vec<u8> {
         let mut body = Self::default();
         body.string(unit);
         body.string("fail");
@@ -118,7 +144,8 @@ impl Marshal {
             properties.align(8);
             properties.string("PIDs");
             properties.signature("au");
-            properties.array(4, |pids| pids.number(pid));
+            // 0 is whoever calls: our own number would name another process where systemd has other numbers.
+            properties.array(4, |pids| pids.number(0));
         });
         body.array(8, |_| {});
         body.bytes
@@ -154,5 +181,22 @@ impl Marshal {
         fill(self);
         let size = length(&self.bytes[start..]);
         self.bytes[slot..slot + 4].copy_from_slice(&size.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_found_behind_other_messages() {
+        let reply = |kind| {
+            let mut message = call(1, "to", "/path", "interface", "method", Some(("s", &[1, 0, 0, 0, b'x', 0])));
+            message[1] = kind;
+            message
+        };
+        assert!(!refused(&[reply(2), reply(4)].concat()));
+        assert!(!refused(&[reply(2), reply(ERROR)[..8].to_vec()].concat()));
+        assert!(refused(&[reply(2), reply(4), reply(ERROR)].concat()));
     }
 }
