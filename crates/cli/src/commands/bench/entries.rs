@@ -125,10 +125,10 @@ impl Ground<'_> {
         let library = Way::Library(Arc::clone(self.engine), request.clone());
         let ways = [
             (Contender::Plain, Some(Way::Process(self.plain(work)))),
-            (Contender::Cold, Some(Way::Process(self.command(work, &["--cold"])))),
+            (Contender::Cold, Some(Way::Process(self.cold(work)))),
             (Contender::Library, Some(library)),
             // A file of the host cannot be sent, so the C program stays here.
-            (Contender::Command, daemon.filter(|_| work != Work::C).map(|_| Way::Process(self.command(work, &[])))),
+            (Contender::Command, daemon.filter(|_| work != Work::C).map(|_| Way::Process(self.asking(work)))),
             (Contender::Socket, daemon.filter(|_| work != Work::C).map(|at| Way::Socket(at.clone(), request))),
         ];
         let wanted = ways.into_iter().filter(|(contender, _)| self.only.contender(*contender));
@@ -145,11 +145,11 @@ impl Ground<'_> {
         Invocation::new(argv, Minimal::Yes)
     }
 
-    /// Our own program, as a whole command.
-    fn command(&self, work: Work, options: &[&str]) -> Invocation {
+    /// Our own program as a whole command, by itself.
+    fn cold(&self, work: Work) -> Invocation {
         let file = self.folder.file(work).display().to_string();
-        let mut argv = vec![self.saggar.clone(), if work == Work::C { "exec" } else { "run" }.to_owned()];
-        argv.extend(options.iter().map(|option| (*option).to_owned()));
+        let what = if work == Work::C { "exec" } else { "run" };
+        let mut argv = [self.saggar.as_str(), what, "--cold"].map(str::to_owned).to_vec();
         if let Some(config) = self.config {
             argv.extend(["--config".to_owned(), config.display().to_string()]);
         }
@@ -159,6 +159,15 @@ impl Ground<'_> {
             argv.push(file);
         }
         Invocation::new(argv, Minimal::No).home(&self.folder.home())
+    }
+
+    /// Our own program as a whole command, which asks the daemon. Settings are the daemon's: who brings his own does
+    /// not ask.
+    fn asking(&self, work: Work) -> Invocation {
+        let file = self.folder.file(work).display().to_string();
+        let argv = vec![self.saggar.clone(), "run".to_owned(), file];
+        let invocation = Invocation::new(argv, Minimal::No).home(&self.folder.home());
+        invocation.without(&["SAGGAR_CONFIG", "SAGGAR_CGROUP"])
     }
 }
 

@@ -113,8 +113,9 @@ impl Host<'_> {
         words
     }
 
+    /// It would give way to everybody else on the machine by itself; the others do not.
     fn nsjail(&self) -> Vec<String> {
-        let mut words = words("-Mo -q -t 10 --rlimit_as 1024 -T /tmp -R /usr");
+        let mut words = words("-Mo -q -t 10 --nice_level 0 --rlimit_as 1024 -T /tmp -R /usr");
         for companion in companions() {
             match companion {
                 Companion::Link { at, to } => words.extend(["-s".to_owned(), format!("{to}:{at}")]),

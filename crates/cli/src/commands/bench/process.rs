@@ -23,18 +23,26 @@ pub(super) struct Invocation {
     argv: Vec<String>,
     minimal: Minimal,
     home: Option<String>,
+    without: &'static [&'static str],
     before: Option<Vec<String>>,
     after: Option<Vec<String>>,
 }
 
 impl Invocation {
     pub(super) fn new(argv: Vec<String>, minimal: Minimal) -> Self {
-        Self { argv, minimal, home: None, before: None, after: None }
+        Self { argv, minimal, home: None, without: &[], before: None, after: None }
     }
 
-    /// The state folder of a saggar.
+    /// The state folder of a saggar. It must have nothing to say on stderr: there it tells that it could not ask its
+    /// server and did something else.
     pub(super) fn home(mut self, home: &Path) -> Self {
         self.home = Some(home.display().to_string());
+        self
+    }
+
+    /// Variables of ours that it does not get.
+    pub(super) fn without(mut self, names: &'static [&'static str]) -> Self {
+        self.without = names;
         self
     }
 
@@ -56,7 +64,9 @@ impl Invocation {
         }
         let took = start.elapsed();
         let output = output?;
-        if output.status.success() && output.stdout == expected.as_bytes() { Ok(took) } else { Err(wrong(&output)) }
+        let talks = self.home.is_some() && !output.stderr.is_empty();
+        let right = output.status.success() && output.stdout == expected.as_bytes() && !talks;
+        if right { Ok(took) } else { Err(wrong(&output)) }
     }
 
     /// Runs it once, where it may hang or not be what its name says. Gives its output.
@@ -106,6 +116,9 @@ impl Invocation {
         if let Some(home) = &self.home {
             command.env("SAGGAR_HOME", home);
         }
+        for name in self.without {
+            command.env_remove(name);
+        }
         command
     }
 
@@ -150,6 +163,9 @@ mod tests {
         assert!(matches!(shell("echo hullo").run("hello\n"), Err(Wrong::Output { .. })));
         let failed = shell("echo hello; echo why >&2; exit 3").run("hello\n").unwrap_err().to_string();
         assert!(failed.contains("exit status: 3") && failed.contains("why"), "{failed}");
+        let talks = shell("echo hello; echo hm >&2");
+        assert!(talks.run("hello\n").is_ok());
+        assert!(matches!(talks.home(Path::new("/")).run("hello\n"), Err(Wrong::Output { .. })));
         let missing = Invocation::new(vec!["/no/such/program".to_owned()], Minimal::Yes).run("").unwrap_err();
         assert!(matches!(missing, Wrong::Start { .. }));
     }
