@@ -35,8 +35,9 @@ Time is from before the program, the call or the request is started until its wh
 checked: a wrong one is an error, not a sample. *plain* is the interpreter file that saggar itself uses, called directly,
 in the environment that a run in a sandbox has. p99 is shown from 100 samples on; peers slower than 150 ms are asked
 in every tenth round. Throughput is asked back to back, without pauses, in a few rounds, of which the median counts.
-`hello` is `print(\"hello\")`, `humaneval` is HumanEval/0 with five asserts and `from typing import List`, `bash` is
-`echo hello`, `c` a static program, already compiled.
+On a machine with other work the comparison is skewed: a run in a cgroup of its own may get a larger share of the
+processors than a bare program. `hello` is `print(\"hello\")`, `humaneval` is HumanEval/0 with five asserts and
+`from typing import List`, `bash` is `echo hello`, `c` a static program, already compiled.
 ";
 
 fn machine(report: &Report) -> String {
