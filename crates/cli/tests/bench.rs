@@ -39,7 +39,7 @@ fn pairs(rows: &Value, first: &str, second: &str) -> Vec<String> {
 #[test]
 fn latency_has_a_row_for_each_contender_and_work() {
     let report = bench(&["latency", "cold", "library"]);
-    let fields = "saggar date command machine isolation rows throughput memory growth left_out budgets met";
+    let fields = "saggar date command machine isolation rows throughput memory growth remarks left_out budgets met";
     assert_eq!(keys(&report), fields.split(' ').collect());
     assert_eq!(report["command"], "saggar bench --quick --only latency --only cold --only library");
     let mut expected = Vec::new();
@@ -96,6 +96,12 @@ fn growth_hands_over_more_and_more_runs_at_once() {
     }
     // An engine that starts everything at once is not pushed further, and the report says so.
     assert_ne!(growth["order"].is_null(), growth["stopped"].is_null(), "{growth}");
+}
+
+#[test]
+fn what_the_interpreter_loads_by_itself_is_a_row_of_its_own() {
+    let report = bench(&["latency", "hello", "bash", "nosite"]);
+    assert_eq!(pairs(&report["rows"], "work", "contender"), ["hello plain", "hello nosite", "bash plain"]);
 }
 
 #[test]

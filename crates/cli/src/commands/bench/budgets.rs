@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::contender::Contender;
 use super::growth::Growth;
-use super::report::{Report, Row, ratio};
+use super::report::{Report, ratio};
 use super::statistics::tidy;
 use super::work::Work;
 
@@ -73,19 +73,19 @@ fn warm(report: &Report) -> Vec<Budget> {
     for (contender, work) in &pairs {
         let (who, what) = (contender.name(), work.name());
         let text = format!("warm `{what}` through the {who}, p50 over plain p50 of `{what}`");
-        let p50 = row(report, *contender, *work).and_then(|row| row.ratio);
+        let p50 = report.row(*contender, *work).and_then(|row| row.ratio);
         budgets.push(Budget::at_most(0.1, "x", format!("warm_p50_{who}_{what}"), text).measured(p50));
     }
     for (contender, work) in &pairs {
         let (who, what) = (contender.name(), work.name());
         let text = format!("warm `{what}` through the {who}, p99 over plain p50 of `{what}`");
-        let p99 = row(report, *contender, *work).and_then(|row| row.figures.p99_ms);
-        let value = ratio(p99, p50(report, Contender::Plain, *work));
+        let p99 = report.row(*contender, *work).and_then(|row| row.figures.p99_ms);
+        let value = ratio(p99, report.p50(Contender::Plain, *work));
         budgets.push(Budget::at_most(0.5, "x", format!("warm_p99_{who}_{what}"), text).measured(value));
     }
     for work in python {
         let text = format!("`saggar run` of `{}` with a server to ask, p50 over plain", work.name());
-        let value = row(report, Contender::Command, work).and_then(|row| row.ratio);
+        let value = report.row(Contender::Command, work).and_then(|row| row.ratio);
         budgets.push(Budget::at_most(1.0, "x", format!("command_{}", work.name()), text).measured(value));
     }
     budgets
@@ -113,12 +113,12 @@ fn cold(report: &Report) -> Vec<Budget> {
     let mut budgets = Vec::new();
     for work in [Work::Hello, Work::Humaneval] {
         let text = format!("`saggar run --cold` of `{}`, p50 over plain", work.name());
-        let value = row(report, Contender::Cold, work).and_then(|row| row.ratio);
+        let value = report.row(Contender::Cold, work).and_then(|row| row.ratio);
         budgets.push(Budget::at_most(1.3, "x", format!("cold_{}", work.name()), text).measured(value));
     }
     for work in [Work::Bash, Work::C] {
         let text = format!("cold `{}`, the whole command, p50 above the bare program's", work.name());
-        let (ours, bare) = (p50(report, Contender::Cold, work), p50(report, Contender::Plain, work));
+        let (ours, bare) = (report.p50(Contender::Cold, work), report.p50(Contender::Plain, work));
         let value = ours.zip(bare).map(|(ours, bare)| ours - bare);
         budgets.push(Budget::at_most(4.0, "ms", format!("cold_{}", work.name()), text).measured(value));
     }
@@ -143,14 +143,6 @@ fn errors(report: &Report) -> usize {
     let order = growth.and_then(|growth| growth.order.as_ref()).map(|order| order.errors);
     let rows = report.rows.iter().map(|row| row.figures.errors);
     rows.chain(report.throughput.iter().map(|row| row.figures.errors)).chain(levels).chain(order).sum()
-}
-
-fn row(report: &Report, contender: Contender, work: Work) -> Option<&Row> {
-    report.rows.iter().find(|row| row.contender == contender && row.work == work)
-}
-
-fn p50(report: &Report, contender: Contender, work: Work) -> Option<f64> {
-    row(report, contender, work).and_then(|row| row.figures.p50_ms)
 }
 
 #[cfg(test)]

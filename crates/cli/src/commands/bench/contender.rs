@@ -18,6 +18,8 @@ use super::work::Work;
 pub(super) enum Contender {
     /// The bare program.
     Plain,
+    /// The bare interpreter without what its installation loads at every start.
+    Nosite,
     /// `saggar run --cold`, the whole command.
     Cold,
     /// `Engine::execute` in this process.
@@ -34,8 +36,9 @@ pub(super) enum Contender {
 }
 
 impl Contender {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Plain,
+        Self::Nosite,
         Self::Cold,
         Self::Library,
         Self::Command,
@@ -51,6 +54,7 @@ impl Contender {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            Self::Nosite => "nosite",
             Self::Cold => "cold",
             Self::Library => "library",
             Self::Command => "command",
@@ -66,7 +70,7 @@ impl Contender {
     /// Whether it is somebody else's sandbox.
     pub(super) const fn is_peer(self) -> bool {
         match self {
-            Self::Plain | Self::Cold | Self::Library | Self::Command | Self::Socket => false,
+            Self::Plain | Self::Nosite | Self::Cold | Self::Library | Self::Command | Self::Socket => false,
             Self::Bubblewrap | Self::Nsjail | Self::Firejail | Self::Isolate | Self::Docker => true,
         }
     }
@@ -75,6 +79,7 @@ impl Contender {
     pub(super) const fn describe(self) -> &'static str {
         match self {
             Self::Plain => "the bare program, no isolation",
+            Self::Nosite => "`python3 -I -S FILE`: without `site` and what packages hook into it",
             Self::Cold => "`saggar run --cold FILE` (C: `saggar exec`), the whole command",
             Self::Library => "`Engine::execute` in this process",
             Self::Command => "`saggar run FILE`, the whole command, with `saggar serve` to ask",

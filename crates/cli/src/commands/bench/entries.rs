@@ -125,6 +125,7 @@ impl Ground<'_> {
         let library = Way::Library(Arc::clone(self.engine), request.clone());
         let ways = [
             (Contender::Plain, Some(Way::Process(self.plain(work)))),
+            (Contender::Nosite, self.without_site(work).map(Way::Process)),
             (Contender::Cold, Some(Way::Process(self.cold(work)))),
             (Contender::Library, Some(library)),
             // A file of the host cannot be sent, so the C program stays here.
@@ -143,6 +144,12 @@ impl Ground<'_> {
             Work::C => vec![file],
         };
         Invocation::new(argv, Minimal::Yes)
+    }
+
+    fn without_site(&self, work: Work) -> Option<Invocation> {
+        let words = [self.python.program.as_str(), "-I", "-S"].map(str::to_owned);
+        let argv = words.into_iter().chain([self.folder.file(work).display().to_string()]).collect();
+        (work.language() == Some("python")).then(|| Invocation::new(argv, Minimal::Yes))
     }
 
     /// Our own program as a whole command, by itself.

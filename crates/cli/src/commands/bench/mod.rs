@@ -55,7 +55,7 @@ pub(crate) struct Bench {
     /// Rounds of the latency part [default: 300; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
-    /// A part (latency, throughput, memory, growth), a contender (cold, library, command, socket, bubblewrap, nsjail,
+    /// A part (latency, throughput, memory, growth), a contender (nosite, cold, library, command, socket, bubblewrap, nsjail,
     /// firejail, isolate, docker) or a piece of work (hello, humaneval, bash, c) (repeatable)
     #[arg(long, value_name = "NAME", value_parser = plan::parse_only)]
     only: Vec<Only>,
@@ -105,6 +105,7 @@ impl Bench {
         let machine = Machine::look(&python.program);
         let mut report = self.parts(&plan, &engine, &folder, &field, (machine, isolation)).await?;
         report.machine.load_after = machine::load();
+        report.remarks = report.doubts();
         report.budgets = budgets::judge(&report);
         let is_partial = self.quick || !plan.only.is_everything();
         if !plan.only.is_everything() {
@@ -146,6 +147,7 @@ impl Bench {
             throughput: Vec::new(),
             memory: None,
             growth: None,
+            remarks: Vec::new(),
             left_out: field.left_out.clone(),
             budgets: Vec::new(),
             met: false,
@@ -192,7 +194,7 @@ impl Bench {
 
 /// Peers are measured one at a time only; the others are asked by many callers too.
 fn is_loaded(entry: &Entry) -> bool {
-    !entry.contender.is_peer() && entry.work == Work::Hello
+    !entry.contender.is_peer() && entry.contender != Contender::Nosite && entry.work == Work::Hello
 }
 
 /// The interpreter file that our own runs use.

@@ -32,7 +32,12 @@ impl Peer {
             Contender::Firejail => ("firejail", "--version"),
             Contender::Isolate => ("isolate", "--version"),
             Contender::Docker => ("docker", "--version"),
-            Contender::Plain | Contender::Cold | Contender::Library | Contender::Command | Contender::Socket => {
+            Contender::Plain
+            | Contender::Nosite
+            | Contender::Cold
+            | Contender::Library
+            | Contender::Command
+            | Contender::Socket => {
                 return None;
             }
         };

@@ -29,6 +29,8 @@ pub(super) struct Report {
     pub(super) throughput: Vec<Throughput>,
     pub(super) memory: Option<Memory>,
     pub(super) growth: Option<Growth>,
+    /// What makes these figures mean less than they seem to.
+    pub(super) remarks: Vec<String>,
     /// Who or what was not measured.
     pub(super) left_out: Vec<LeftOut>,
     pub(super) budgets: Vec<Budget>,
@@ -118,6 +120,37 @@ impl Tally {
         }
     }
 }
+
+impl Report {
+    /// One contender's row.
+    pub(super) fn row(&self, contender: Contender, work: Work) -> Option<&Row> {
+        self.rows.iter().find(|row| row.contender == contender && row.work == work)
+    }
+
+    /// One contender's median.
+    pub(super) fn p50(&self, contender: Contender, work: Work) -> Option<f64> {
+        self.row(contender, work).and_then(|row| row.figures.p50_ms)
+    }
+
+    /// What makes these figures mean less than they seem to.
+    pub(super) fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if self.machine.was_busy() {
+            doubts.push("others were at work on this machine: take ratios only, and with care".to_owned());
+        }
+        let (plain, bare) = (self.p50(Contender::Plain, Work::Hello), self.p50(Contender::Nosite, Work::Hello));
+        if let Some(times) = ratio(plain, bare).filter(|times| *times > HEAVY_SITE) {
+            doubts.push(format!(
+                "packages of this interpreter hook into its start and make plain {times:.1} times as slow as without \
+                 them, which flatters every ratio of a warm run: name a clean one under [interpreters] in the settings"
+            ));
+        }
+        doubts
+    }
+}
+
+/// A clean installation takes 1.4 times as long as without `site`.
+const HEAVY_SITE: f64 = 2.0;
 
 /// `value` over `base`, where both are known.
 pub(super) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {

@@ -43,11 +43,11 @@ processors than a bare program. `hello` is `print(\"hello\")`, `humaneval` is Hu
 fn machine(report: &Report) -> String {
     let machine = &report.machine;
     let gib = machine.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
-    let busy = if machine.was_busy() { "; others were at work, so take ratios, and take them with care" } else { "" };
+    let remarks: String = report.remarks.iter().flat_map(|remark| ["\n\nBeware: ", remark, "."]).collect();
     let missing: Vec<String> = report.isolation.missing.iter().map(ToString::to_string).collect();
     let missing = if missing.is_empty() { "none".to_owned() } else { missing.join(", ") };
     format!(
-        "{}, {} processors, {} GiB, Linux {}, {}, as {}.\nLoad {} before, {} after{busy}. Layers missing in our own runs: {missing}.",
+        "{}, {} processors, {} GiB, Linux {}, {}, as {}.\nLoad {} before, {} after. Layers missing in our own runs: {missing}.{remarks}",
         machine.cpu,
         machine.cores,
         figure(gib),
