@@ -33,6 +33,7 @@ enum Command {
     Run(commands::run::Run),
     Exec(commands::exec::Exec),
     Doctor(commands::doctor::Doctor),
+    Bench(commands::bench::Bench),
 }
 
 impl Command {
@@ -41,6 +42,7 @@ impl Command {
             Self::Run(run) => run.options.json,
             Self::Exec(exec) => exec.options.json,
             Self::Doctor(doctor) => doctor.json,
+            Self::Bench(bench) => bench.json,
         }
     }
 }
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
                 Command::Run(run) => run.execute(cli.config.as_deref()).await,
                 Command::Exec(exec) => exec.execute(cli.config.as_deref()).await,
                 Command::Doctor(doctor) => doctor.execute(cli.config.as_deref()).await,
+                Command::Bench(bench) => bench.execute(cli.config.as_deref()).await,
             }
         });
         // A thread may still be reading the terminal for a run that is over.

@@ -28,5 +28,5 @@ pub use engine::{Caller, Delivery, Engine};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
 pub use files::WorkTree;
-pub use language::{Recipe, for_file_name};
+pub use language::{Found, Recipe, for_file_name, program_of};
 pub use settings::{PoolSettings, Settings, SettingsError};
