@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -53,7 +53,15 @@ impl Channel {
 
     /// Receives one message, or `Err(AGAIN)` when there is none.
     pub(crate) fn try_recv<T: DeserializeOwned>(&self, buffer: &mut Vec<u8>) -> Result<Received<T>, Errno> {
-        buffer.resize(MAX_MESSAGE, 0);
+        // Room for what is there, not for the most there could be: that would be fifty fresh pages each time.
+        let waiting = loop {
+            match recv(&self.0, &mut [0_u8; 0], RecvFlags::PEEK | RecvFlags::TRUNC) {
+                Ok((_, length)) => break length,
+                Err(Errno::INTR | Errno::CONNRESET) => {}
+                Err(errno) => return Err(errno),
+            }
+        };
+        buffer.resize(waiting.clamp(1, MAX_MESSAGE), 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = loop {

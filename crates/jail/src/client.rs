@@ -4,8 +4,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 use crate::channel::Channel;
 use crate::wire::{FromKeeper, ToKeeper};
@@ -49,6 +51,14 @@ impl KeeperHandle {
     /// Sends one message with descriptors beside it.
     pub fn send(&self, message: &ToKeeper, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         self.channel.send(message, fds)
+    }
+
+    /// Whether the keeper is gone, though there may be words of it still to be heard.
+    #[must_use]
+    pub fn has_hung_up(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut polled = [PollFd::new(&self.channel, PollFlags::empty())];
+        poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
     /// Receives one message; `Ok(None)` when the keeper is gone, `Err(AGAIN)` when it has said nothing.

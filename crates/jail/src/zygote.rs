@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType, recv,
-    recvmsg, send, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType, recvmsg,
+    send, socketpair,
 };
 use rustix::process::Pid;
 
@@ -137,21 +137,11 @@ impl Line {
         send(&self.0, order, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// Asks for the sender's number beside what is said.
-    pub(crate) fn ask_for_sender(&self) -> Result<(), Errno> {
-        set_socket_passcred(&self.0, true)
-    }
-
-    /// The number, on the host, of whoever said something; `None` when nothing was said.
-    pub(crate) fn sender(&self) -> Option<Pid> {
-        let mut bytes = [0; 16];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let said = recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::empty()).ok()?;
-        control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmCredentials(who) if said.bytes > 0 => Some(who.pid),
-            _ => None,
-        })
+    /// A pair for a worker, whose number comes beside what it says.
+    pub(crate) fn worker_pair() -> Result<(Self, OwnedFd), Errno> {
+        let (line, channel) = Self::pair()?;
+        set_socket_passcred(&line.0, true)?;
+        Ok((line, channel))
     }
 
     fn send(&self, packet: Packet, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
@@ -164,20 +154,31 @@ impl Line {
 
     /// What was said, or `None` when nothing was.
     pub(crate) fn hear(&self) -> Option<Heard> {
+        self.hear_whom().map(|(heard, _)| heard)
+    }
+
+    /// What was said, and by whom: his number on the host, if that was asked for.
+    pub(crate) fn hear_whom(&self) -> Option<(Heard, Option<Pid>)> {
         let mut bytes = [0; NUMBERS * 8];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = loop {
-            match recv(&self.0, &mut bytes, RecvFlags::empty()) {
+            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::empty()) {
                 Err(Errno::AGAIN) => return None,
                 Err(Errno::INTR) => {}
-                Ok((got, _)) => break got,
-                Err(_) => return Some(Heard::Gone),
+                Ok(got) => break got.bytes,
+                Err(_) => return Some((Heard::Gone, None)),
             }
         };
+        let whom = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmCredentials(who) => Some(who.pid),
+            _ => None,
+        });
         let mut packet: Packet = [0; NUMBERS];
         for (number, chunk) in packet.iter_mut().zip(bytes[..got].chunks_exact(8)) {
             *number = chunk.try_into().map_or(0, u64::from_ne_bytes);
         }
-        Some(parse(packet))
+        Some((parse(packet), whom.filter(|_| got > 0)))
     }
 }
 

@@ -120,15 +120,10 @@ fn serve(
     let main = start(&programs, &argv, &env, streams, &limits)?;
     let report = reap_until(main).step("wait for the program's end")?;
     channel.send(&report, &[]).step("report to the keeper")?;
-    // The keeper kills the whole namespace now; until then orphans still need a reaper.
-    loop {
-        match wait(WaitOptions::empty()) {
-            Ok(_) => {}
-            Err(_) => {
-                let Ok(Some(((), _))) = channel.recv::<()>() else { return Err(None) };
-            }
-        }
-    }
+    // The keeper kills the whole namespace now; until then orphans still need a reaper. Where there are none we go by
+    // ourselves.
+    while wait(WaitOptions::empty()).is_ok() {}
+    Err(None)
 }
 
 /// Forks the program's process and waits until it has become the program, or failed to.

@@ -72,6 +72,7 @@ pub(super) fn enter(
     let proc = mount_proc().wall(Layer::PidNs, "mount /proc")?;
     if !without.contains(&Layer::UserNs) {
         forbid_namespaces();
+        scatter_pids();
     }
 
     chdir(stage::NEW).wall(Layer::MountNs, "enter the new root")?;
@@ -95,6 +96,16 @@ pub(super) fn namespaces() -> Result<Vec<OwnedFd>, Errno> {
 fn forbid_namespaces() {
     for name in ["user", "mnt", "net", "pid"] {
         drop(std::fs::write(format!("{}/proc/sys/user/max_{name}_namespaces", stage::HOST_TEXT), "0"));
+    }
+}
+
+/// Lets process numbers begin anywhere: programs take theirs for something that differs from run to run. A kernel that
+/// does not offer it begins at 2.
+fn scatter_pids() {
+    let mut random = [0; 2];
+    if rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK).is_ok() {
+        let last = 300 + u16::from_ne_bytes(random) % 30_000;
+        drop(std::fs::write(format!("{}/proc/sys/kernel/ns_last_pid", stage::HOST_TEXT), last.to_string()));
     }
 }
 

@@ -167,9 +167,16 @@ impl Keeper {
         }
     }
 
+    /// Workers whose zygote was lost are ours now.
     fn reap_orphans(&mut self) {
-        while self.orphans > 0 && sys::reap_orphan() {
+        while self.orphans > 0
+            && let Some((pid, status, reaped)) = sys::reap_orphan()
+        {
             self.orphans -= 1;
+            let is_its = |sandbox: &&mut Sandbox| sandbox.worker_pid().is_some_and(|worker| worker.as_raw_pid() == pid);
+            if let Some(sandbox) = self.sandboxes.values_mut().find(is_its) {
+                sandbox.worker_ended(status, reaped.cpu, reaped.largest);
+            }
         }
         if self.sandboxes.is_empty() {
             self.orphans = 0;
@@ -387,6 +394,7 @@ impl Keeper {
                     }
                 }
                 News::Ended { sandbox, status, cpu, largest } => {
+                    let cpu = Duration::from_nanos(cpu);
                     if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
                         sandbox.worker_ended(status, cpu, largest);
                     }
@@ -398,12 +406,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// A zygote was killed or failed: its workers have nobody to tell how they end.
+    /// A zygote was killed or failed. Its workers live on, and are reaped by us; those still to be made are not.
     fn lose_zygote(&mut self, id: ZygoteId) -> Result<(), Errno> {
         let Some(zygote) = self.zygotes.remove(&id) else { return Ok(()) };
         for sandbox in zygote.end() {
             self.orphans += 1;
-            if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
+            if let Some(sandbox) = self.sandboxes.get_mut(&sandbox)
+                && sandbox.worker_pid().is_none()
+            {
                 sandbox.worker_lost(no_worker(Errno::CHILD));
             }
         }

@@ -59,7 +59,8 @@ pub(super) struct Sandbox {
 pub(super) struct Worker {
     pub(super) line: Line,
     kind: WorkerKind,
-    ready: bool,
+    /// Its number on the host, from the moment that it waits.
+    pid: Option<Pid>,
     /// Processor time and largest resident size, once it has ended.
     cost: Option<(u64, u64)>,
 }
@@ -69,7 +70,7 @@ enum WorkerKind {
     /// A zygote forked it: it closes and limits itself.
     Forked,
     /// Init started it: it is limited from outside.
-    Started(Option<Pid>),
+    Started,
 }
 
 impl Sandbox {
@@ -230,7 +231,7 @@ impl Sandbox {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         let sent = match &self.worker {
             Some(Worker { line, kind: WorkerKind::Forked, .. }) => line.send_lease(limits, &fds, &order(&start)),
-            Some(Worker { line, kind: WorkerKind::Started(pid), .. }) => {
+            Some(Worker { line, kind: WorkerKind::Started, pid, .. }) => {
                 limits.apply_to(*pid).and_then(|()| line.send_order(&order(&start)))
             }
             None => {
@@ -245,14 +246,13 @@ impl Sandbox {
 
     /// Starts a program that will wait for its order. Only then are its limits known.
     pub(super) fn prestart(&mut self, start: Start, mut streams: Vec<OwnedFd>) -> Result<(), Errno> {
-        let (line, channel) = Line::pair()?;
-        line.ask_for_sender()?;
+        let (line, channel) = Line::worker_pair()?;
         streams.push(channel);
         let fds: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
         let limits = Rlimits { pids: MOST_PIDS, data: None, cpu: None };
         let Start { programs, argv, env, .. } = start;
         self.init.send(&ToInit::Start { programs, argv, env, limits }, &fds)?;
-        self.worker = Some(Worker { line, kind: WorkerKind::Started(None), ready: false, cost: None });
+        self.worker = Some(Worker { line, kind: WorkerKind::Started, pid: None, cost: None });
         Ok(())
     }
 
@@ -263,7 +263,7 @@ impl Sandbox {
 
     /// Orders the worker of `zygote`.
     pub(super) fn order_worker(&mut self, zygote: &mut Zygote) -> Result<(), Errno> {
-        let (line, channel) = Line::pair()?;
+        let (line, channel) = Line::worker_pair()?;
         let fork = Fork {
             guest: (GUEST, GUEST),
             channel,
@@ -274,48 +274,44 @@ impl Sandbox {
         zygote.order(self.id, &fork)?;
         self.entry.clear();
         self.doors.clear();
-        self.worker = Some(Worker { line, kind: WorkerKind::Forked, ready: false, cost: None });
+        self.worker = Some(Worker { line, kind: WorkerKind::Forked, pid: None, cost: None });
         Ok(())
+    }
+
+    /// The number of its worker, if that got so far as to wait.
+    pub(super) fn worker_pid(&self) -> Option<Pid> {
+        self.worker.as_ref()?.pid
     }
 
     /// Whether its worker waits.
     pub(super) fn is_prepared(&self) -> bool {
-        self.worker.as_ref().is_some_and(|worker| worker.ready) && self.started.is_none()
+        self.worker_pid().is_some() && self.started.is_none()
     }
 
     /// Takes what the worker says; `Err` when it says nothing more.
     pub(super) fn hear_worker(&mut self) -> Result<(), Errno> {
         while let Some(worker) = &mut self.worker {
-            if let WorkerKind::Started(pid) = &mut worker.kind {
-                // Whatever it says before its lease means that it waits; later it has nothing to say to us.
-                if worker.ready {
-                    return Err(Errno::PIPE);
-                }
-                *pid = worker.line.sender();
-                worker.ready = pid.is_some();
-                self.start_if_ready();
-                return Ok(());
-            }
-            match worker.line.hear() {
-                None => return Ok(()),
-                Some(Heard::Sealed) => {
-                    worker.ready = true;
-                    self.start_if_ready();
-                }
-                Some(Heard::Failed { step, errno }) => {
+            let Some((heard, whom)) = worker.line.hear_whom() else { return Ok(()) };
+            match (heard, &worker.kind) {
+                (Heard::Failed { step, errno }, WorkerKind::Forked) => {
                     self.end_by(End::Failed(Trouble { layer: None, step: step.to_owned(), errno }));
                 }
-                // It closed its end to become the user's program, or it is gone, which the zygote tells.
-                Some(_) => return Err(Errno::PIPE),
+                // Whatever a started one says means that it waits. After its lease neither has anything to say to us:
+                // it closes its end, or is gone, which we hear elsewhere.
+                (Heard::Sealed, WorkerKind::Forked) | (_, WorkerKind::Started) if worker.pid.is_none() => {
+                    worker.pid = Some(whom.ok_or(Errno::PIPE)?);
+                    self.start_if_ready();
+                }
+                _ => return Err(Errno::PIPE),
             }
         }
         Ok(())
     }
 
-    /// The zygote saw the worker's end.
-    pub(super) fn worker_ended(&mut self, status: i32, cpu: u64, largest: u64) {
+    /// The worker's end, as its zygote saw it, or we did.
+    pub(super) fn worker_ended(&mut self, status: i32, cpu: Duration, largest: u64) {
         if let Some(worker) = &mut self.worker {
-            worker.cost = Some((cpu, largest));
+            worker.cost = Some((nanos(cpu), largest));
         }
         let end = match libc::WTERMSIG(status) {
             0 => End::Exited(libc::WEXITSTATUS(status)),

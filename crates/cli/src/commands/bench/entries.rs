@@ -39,7 +39,7 @@ pub(super) struct Ground<'a> {
 
 /// The engine whose runs are measured.
 pub(super) fn open_engine(settings: Settings) -> Result<Engine, RunError> {
-    Engine::open(settings)
+    Ok(Engine::open(settings)?.with_pool())
 }
 
 /// The request for one piece of work.

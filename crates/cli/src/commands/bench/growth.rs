@@ -154,9 +154,8 @@ async fn submit(engine: &Arc<Engine>, callers: &[(&str, usize)], request: &ExecR
     Batch { took: start.elapsed(), ended, errors }
 }
 
-/// Callers have no names yet; the queue will tell them apart by one.
-fn caller(_name: &str) -> Caller {
-    Caller::default()
+fn caller(name: &str) -> Caller {
+    Caller { name: name.to_owned(), ..Caller::default() }
 }
 
 async fn one(

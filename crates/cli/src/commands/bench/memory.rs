@@ -3,7 +3,6 @@
 use std::fs;
 use std::time::Duration;
 
-use engine::Engine;
 use serde::Serialize;
 
 use super::statistics::median;
@@ -20,18 +19,30 @@ pub(super) struct Memory {
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Looks at every idle worker; nothing if there is none.
-pub(super) async fn measure(engine: &Engine) -> Option<Memory> {
+pub(super) async fn measure() -> Option<Memory> {
     tokio::time::sleep(PAUSE).await;
-    let rollups = idle_workers(engine).into_iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/smaps_rollup")));
+    let rollups = idle_workers().into_iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/smaps_rollup")));
     let mut private: Vec<f64> = rollups.flatten().filter_map(|text| private_bytes(&text)).collect();
     private.sort_by(f64::total_cmp);
     let private_bytes_max = *private.last()?;
     Some(Memory { workers: private.len(), private_bytes_p50: median(&private)?, private_bytes_max })
 }
 
-/// Host pids of workers that wait for a run. The engine has none yet: `engine.idle_workers()` goes here.
-fn idle_workers(_engine: &Engine) -> Vec<u32> {
-    Vec::new()
+/// Workers that wait for a run: the children of the zygotes of our keepers, while nothing runs.
+fn idle_workers() -> Vec<String> {
+    let is_zygote = |pid: &String| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.split(|byte| *byte == 0).any(|w| w == b"--zygote"))
+    };
+    let keepers = children(&std::process::id().to_string());
+    let zygotes = keepers.iter().flat_map(|keeper| children(keeper)).filter(is_zygote);
+    zygotes.flat_map(|zygote| children(&zygote)).collect()
+}
+
+fn children(pid: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 /// `Private_Clean` and `Private_Dirty` of a `smaps_rollup`.

@@ -164,7 +164,7 @@ impl Bench {
             report.throughput = throughput::measure(&entries, plan).await;
         }
         if plan.only.part(Part::Memory) {
-            report.memory = memory::measure(engine).await;
+            report.memory = memory::measure().await;
             if report.memory.is_none() {
                 let why = "the engine keeps no idle workers".to_owned();
                 report.left_out.push(LeftOut { what: "memory of an idle worker".to_owned(), why });

@@ -86,8 +86,9 @@ impl Link {
         Ok(Arc::new(Self { keeper, shared, zygotes: Mutex::default(), greeting, listener }))
     }
 
+    /// Whether its keeper is there. One that was killed just now has not been heard of, but has hung up.
     pub(super) fn is_alive(&self) -> bool {
-        lock(&self.shared).gone.is_none()
+        lock(&self.shared).gone.is_none() && !self.keeper.get_ref().has_hung_up()
     }
 
     pub(super) async fn capabilities(&self) -> Result<Capabilities, BackendError> {

@@ -168,7 +168,7 @@ impl Sandbox for NativeSandbox {
     }
 
     fn is_alive(&self) -> bool {
-        !self.ending.is_over()
+        !self.ending.is_over() && self.link.is_alive()
     }
 
     fn lease<'a>(&'a mut self, limits: &'a Limits) -> BoxFuture<'a, Result<(), BackendError>> {
