@@ -152,7 +152,13 @@ impl<'e> Run<'e> {
     }
 
     fn spec(&self, limits: Limits) -> SandboxSpec {
-        SandboxSpec { limits, accept: self.accept.clone(), extra_roots: self.admitted.roots.clone(), worker: None }
+        SandboxSpec {
+            limits,
+            accept: self.accept.clone(),
+            extra_roots: self.admitted.roots.clone(),
+            worker: None,
+            ahead: false,
+        }
     }
 
     fn cancelled_in_line(&self) -> ExecResult {

@@ -124,6 +124,7 @@ impl Pool {
             accept: Vec::new(),
             extra_roots: kind.extra_roots.clone(),
             worker: kind.worker.clone(),
+            ahead: true,
         };
         let made = self.backend.create(&spec).await;
         let mut shelves = self.shelves();

@@ -104,6 +104,8 @@ pub struct Create {
     pub limits: Limits,
     /// The zygote whose fork waits in it, if one should.
     pub zygote: Option<ZygoteId>,
+    /// Whether nobody waits for it yet: then its worker has time to warm up.
+    pub ahead: bool,
 }
 
 /// What a sandbox may use.
@@ -262,7 +264,8 @@ pub(crate) struct Rlimits {
 /// From a sandbox's init to the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// Everything is closed; its `/proc` travels beside it, then, if it is open, its namespaces and its Landlock rules.
+    /// Everything is closed. Its `/proc` and its mounts travel beside it, then, if it is open, all namespaces and the
+    /// Landlock rules.
     Sealed { layers: Vec<Layer> },
     /// A step failed; nothing of the user's ran.
     Failed(Trouble),

@@ -69,6 +69,8 @@ pub struct SandboxSpec {
     pub extra_roots: Vec<String>,
     /// The interpreter that waits in it, if one should.
     pub worker: Option<WorkerSpec>,
+    /// Whether nobody waits for it yet.
+    pub ahead: bool,
 }
 
 /// How an interpreter comes to wait in a sandbox.

@@ -153,7 +153,13 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 program: None,
                 argv: &["{program}", "-u", "-B", PYTHON_DRIVER, "--zygote", "{args}"],
                 // Threads do not survive a fork: preloaded packages must not start any.
-                env: &[("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1"), ("MKL_NUM_THREADS", "1")],
+                // And what is bound before the fork is bound for all.
+                env: &[
+                    ("OMP_NUM_THREADS", "1"),
+                    ("OPENBLAS_NUM_THREADS", "1"),
+                    ("MKL_NUM_THREADS", "1"),
+                    ("LD_BIND_NOW", "1"),
+                ],
             },
             order: run(&["/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
         }),

@@ -119,6 +119,15 @@ impl Group {
         }
     }
 
+    /// The folders to remove.
+    pub(crate) fn folders(&self) -> Vec<String> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        match self {
+            Self::V1(group) => group.folders().map(|path| text(path)).collect(),
+            Self::V2(group) => vec![text(group.path())],
+        }
+    }
+
     /// Removes the group; `Err(BUSY)` for some milliseconds after its last process went.
     pub(crate) fn remove(&self) -> Result<(), Errno> {
         match self {
@@ -126,6 +135,11 @@ impl Group {
             Self::V2(group) => group.remove(),
         }
     }
+}
+
+/// Removes one folder of a group.
+pub(crate) fn remove_folder(folder: &str) -> Result<(), Errno> {
+    remove(Path::new(folder))
 }
 
 /// Moves the calling process through a door. It must have one thread.

@@ -101,7 +101,7 @@ impl Group {
         Ok(())
     }
 
-    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(super) fn folders(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.memory, &self.pids, &self.cpu, &self.cpuacct].into_iter().flatten()
     }
 

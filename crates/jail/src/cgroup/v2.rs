@@ -72,6 +72,10 @@ impl Group {
         self.folder.as_fd()
     }
 
+    pub(super) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
     pub(super) fn counts(&self, meter: Layer) -> bool {
         self.controllers.contains(&meter)
     }

@@ -103,9 +103,7 @@ fn serve(
     set_parent_process_death_signal(Some(Signal::KILL)).step("tie init to the keeper")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide init's memory")?;
     let mut beside = vec![proc];
-    if open {
-        beside.extend(root::namespaces().step("open the namespaces")?);
-    }
+    beside.extend(root::namespaces(open).step("open the namespaces")?);
     let rules = seal::close(unmetered, &accept, &mut layers)?;
     beside.extend(rules.filter(|_| open));
     let fds: Vec<_> = beside.iter().map(AsFd::as_fd).collect();

@@ -85,10 +85,12 @@ pub(super) fn enter(
     open(c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).step("open /proc")
 }
 
-/// This process's namespaces, the user's first: who joins that one may join the others.
-pub(super) fn namespaces() -> Result<Vec<OwnedFd>, Errno> {
+/// This process's mount namespace, for the keeper to take down when nobody waits for it; then, for a worker, all of
+/// them, the user's first: who joins that one may join the others.
+pub(super) fn namespaces(all: bool) -> Result<Vec<OwnedFd>, Errno> {
     let open = |path: &&str| open(*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    zygote::NAMESPACES.iter().map(open).collect()
+    let wanted = if all { &zygote::NAMESPACES[..] } else { &[] };
+    ["/proc/self/ns/mnt"].iter().chain(wanted).map(open).collect()
 }
 
 /// A second wall behind the filter: in this user namespace no further ones can be made. It is not a layer of its own,

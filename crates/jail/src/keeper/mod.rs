@@ -4,6 +4,7 @@
 
 mod namespaces;
 mod sandbox;
+mod sweeper;
 pub(crate) mod watch;
 mod zygote;
 
@@ -26,6 +27,7 @@ use crate::stage::{self, Overlay};
 use crate::sys;
 use crate::wire::{self, Cost, Create, End, FromKeeper, Limits, SandboxId, Setup, Start, ToKeeper, Trouble, ZygoteId};
 use sandbox::Sandbox;
+use sweeper::{Remains, Sweeper};
 use zygote::{News, Zygote};
 
 /// Epoll's name for the engine's channel; sandboxes are `id * 4 + kind`, zygotes are their id with this bit.
@@ -76,8 +78,7 @@ struct Keeper {
     zygotes: BTreeMap<ZygoteId, Zygote>,
     /// Workers that may have become ours, since their zygote was lost.
     orphans: usize,
-    /// Groups whose last process is gone but which the kernel still calls busy.
-    leaving: Vec<Group>,
+    sweeper: Sweeper,
     buffer: Vec<u8>,
 }
 
@@ -97,9 +98,10 @@ impl Keeper {
                 Ok(overlays)
             })
             .and_then(|overlays| {
-                Ok((overlays, epoll::create(epoll::CreateFlags::CLOEXEC).step("make an epoll descriptor")?))
+                let sweeper = if setup.zygotes { Sweeper::apart()? } else { Sweeper::here() };
+                Ok((overlays, epoll::create(epoll::CreateFlags::CLOEXEC).step("make an epoll descriptor")?, sweeper))
             });
-        let (overlays, epoll) = match made {
+        let (overlays, epoll, sweeper) = match made {
             Ok(made) => made,
             Err(trouble) => return Err((engine, trouble)),
         };
@@ -124,7 +126,7 @@ impl Keeper {
             sandboxes: BTreeMap::new(),
             zygotes: BTreeMap::new(),
             orphans: 0,
-            leaving: Vec::new(),
+            sweeper,
             buffer: Vec::new(),
         };
         let greeting = keeper
@@ -162,7 +164,7 @@ impl Keeper {
             }
             let now = Instant::now();
             self.sandboxes.values_mut().for_each(|sandbox| sandbox.tick(now));
-            self.leaving.retain(|group| group.remove().is_err());
+            self.sweeper.is_busy();
             self.reap_orphans();
         }
     }
@@ -187,7 +189,7 @@ impl Keeper {
     fn sleep(&self) -> Option<Duration> {
         let now = Instant::now();
         let limits = self.sandboxes.values().filter_map(Sandbox::next_check);
-        let retry = (!self.leaving.is_empty() || self.orphans > 0).then(|| now + Duration::from_millis(2));
+        let retry = (self.sweeper.waits() || self.orphans > 0).then(|| now + Duration::from_millis(2));
         limits.chain(retry).min().map(|at| at.saturating_duration_since(now))
     }
 
@@ -248,7 +250,7 @@ impl Keeper {
         let group = self.tree.create(&name, &create.limits).step("make a cgroup")?;
         let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group).map_err(|failed| {
             let (trouble, group) = *failed;
-            self.leaving.extend(group.filter(|group| group.remove().is_err()));
+            self.sweeper.take(Remains { fds: Vec::new(), group });
             trouble
         })?;
         sandbox.layers.extend(self.tree.layers());
@@ -423,9 +425,9 @@ impl Keeper {
     /// Tells the engine how a sandbox ended; nothing of it runs any more.
     fn bury(&mut self, sandbox: Sandbox) -> Result<(), Errno> {
         let id = sandbox.id;
-        let (end, cost, layers, group) = sandbox.finish();
+        let (end, cost, layers, remains) = sandbox.finish();
         let told = self.engine.send(&FromKeeper::Ended { id, end, cost, layers }, &[]);
-        self.leaving.extend(group.filter(|group| group.remove().is_err()));
+        self.sweeper.take(remains);
         match told {
             // The engine is gone: the loop notices by itself and cleans up.
             Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
@@ -435,10 +437,11 @@ impl Keeper {
 
     fn shut_down(&mut self) {
         self.sandboxes.values_mut().for_each(|sandbox| sandbox.end_by(End::Cancelled));
-        let zygotes = std::mem::take(&mut self.zygotes);
-        self.orphans += zygotes.into_values().map(|zygote| zygote.end().len()).sum::<usize>();
-        // Bounded: what is still there then is killed all the same, and reaped by whoever inherits it.
+        std::mem::take(&mut self.zygotes).into_values().for_each(|zygote| drop(zygote.end()));
+        // Every worker is ours now. Bounded: what is still there then is killed all the same, and reaped by whoever
+        // inherits it.
         for _ in 0..500 {
+            self.orphans = usize::MAX;
             self.reap_orphans();
             if self.sandboxes.values().all(Sandbox::is_gone) {
                 break;
@@ -446,12 +449,13 @@ impl Keeper {
             std::thread::sleep(Duration::from_millis(2));
         }
         for (_, sandbox) in std::mem::take(&mut self.sandboxes) {
-            self.leaving.extend(sandbox.finish().3);
+            if sandbox.is_gone() {
+                self.sweeper.take(sandbox.finish().3);
+            }
         }
         // Bounded: a group that stays busy is swept by the next keeper.
         for _ in 0..500 {
-            self.leaving.retain(|group| group.remove().is_err());
-            if self.leaving.is_empty() {
+            if !self.sweeper.is_busy() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));

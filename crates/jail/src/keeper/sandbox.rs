@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, pidfd_send_signal};
 use types::{Layer, LimitKind};
 
 use super::namespaces;
+use super::sweeper::Remains;
 use super::watch::Watch;
 use super::zygote::Zygote;
 use crate::cgroup::Group;
@@ -42,6 +43,9 @@ pub(super) struct Sandbox {
     end: Option<End>,
     /// The zygote whose fork is to wait here.
     pub(super) zygote: Option<ZygoteId>,
+    ahead: bool,
+    /// Held until everybody has been told of the end: the last to let go waits for the kernel to take mounts down.
+    mounts: Option<OwnedFd>,
     /// How a worker gets in: from init's report until the zygote has its order.
     entry: Vec<OwnedFd>,
     doors: Vec<OwnedFd>,
@@ -121,6 +125,8 @@ impl Sandbox {
             accept: create.accept.clone(),
             limits: create.limits,
             zygote: create.zygote,
+            ahead: create.ahead,
+            mounts: None,
             entry: Vec::new(),
             doors,
             worker: None,
@@ -272,6 +278,7 @@ impl Sandbox {
             doors: &self.doors,
         };
         zygote.order(self.id, &fork)?;
+        line.send_order(if self.ahead { b"i" } else { b"n" })?;
         self.entry.clear();
         self.doors.clear();
         self.worker = Some(Worker { line, kind: WorkerKind::Forked, pid: None, cost: None });
@@ -343,6 +350,7 @@ impl Sandbox {
                         self.layers.extend(layers);
                         let mut fds = fds.into_iter();
                         self.watch = fds.next().map(Watch::new);
+                        self.mounts = fds.next();
                         self.entry = fds.collect();
                         self.start_if_ready();
                     }
@@ -423,8 +431,8 @@ impl Sandbox {
         }
     }
 
-    /// Reaps, counts and lets go of everything but the group, which may still be busy.
-    pub(super) fn finish(self) -> (End, Cost, Vec<Layer>, Option<Group>) {
+    /// Reaps and counts. What comes back beside the result is slow to let go of.
+    pub(super) fn finish(self) -> (End, Cost, Vec<Layer>, Remains) {
         let reaped = sys::wait_for(self.pid).ok();
         let counts = self.group.as_ref().map(Group::counts).unwrap_or_default();
         let wall = self.started.map_or(Duration::ZERO, |at| self.ended.unwrap_or_else(Instant::now) - at);
@@ -454,7 +462,9 @@ impl Sandbox {
         };
         let mut layers = self.layers;
         layers.sort_unstable();
-        (end, cost, layers, self.group)
+        let remains =
+            Remains { fds: [Some(self.writable), self.mounts].into_iter().flatten().collect(), group: self.group };
+        (end, cost, layers, remains)
     }
 }
 

@@ -68,7 +68,8 @@ impl Backend for Native {
             let link = self.link(&spec.extra_roots)?;
             let forked = spec.worker.as_ref().filter(|worker| worker.kind == WorkerKind::Forked);
             let zygote = forked.map(|worker| link.zygote(&preloaded(worker))).transpose()?;
-            let asked = link.create(Create { id: 0, accept: spec.accept.clone(), limits: wire(&spec.limits), zygote });
+            let (accept, limits) = (spec.accept.clone(), wire(&spec.limits));
+            let asked = link.create(Create { id: 0, accept, limits, zygote, ahead: spec.ahead });
             let (id, created, ending) = match asked {
                 // A keeper that cannot work here says why before it goes.
                 Err(BackendError::KeeperGone) => {

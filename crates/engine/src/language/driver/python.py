@@ -76,16 +76,27 @@ def become_worker(modules):
     if len(os.listdir("/proc/self/task")) > 1:
         # A fork would lose them, and whatever they hold.
         os._exit(3)
-    early = set(sys.modules) - usual
+    early = {}
+    for module in set(sys.modules) - usual:
+        early.setdefault(module.partition(".")[0], []).append(module)
+    # Often enough that the interpreter has adapted its code before it is shared.
+    for _ in range(20):
+        warm_up(gc, os)
+    order = bytearray(1 << 18)
+    global LAST
+    LAST = next(reversed(sys.modules.values()))
     gc.collect()
     gc.freeze()
     # What these two mean here is written in the library that is loaded into this process.
     _signal.pause()
     os.fork()
-    warm_up(gc, os)
+    if os.read(3, 1) == b"i":
+        warm_up(gc, os)
     _signal.pause()
-    count, *words = os.fsdecode(os.read(3, 1 << 18)).split("\0")
+    length = os.readv(3, [order])
     os.close(3)
+    count, *words = os.fsdecode(bytes(order[:length])).split("\0")
+    del order
     sys.argv[1:] = words[: int(count)]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[4:] = sys.argv[1:]
@@ -103,9 +114,9 @@ def become_worker(modules):
         # Its generator was seeded in the zygote.
         numpy.random.seed()
     # A program's own module of that name must be found first, as it would have been.
-    own = {entry.partition(".")[0] for entry in os.listdir("/work")}
-    for name in [name for name in early if name.partition(".")[0] in own]:
-        del sys.modules[name]
+    for entry in os.listdir("/work"):
+        for name in early.get(entry.partition(".")[0], ()):
+            sys.modules.pop(name, None)
 
 
 def warm_up(gc, os):
@@ -116,6 +127,9 @@ def warm_up(gc, os):
     os.environ["HOME"] = os.environ.get("HOME", "")
     gc.collect()
 
+
+# The module that the zygote imported last.
+LAST = None
 
 SNIPPET = """
 def add(first, *rest, scale=1):
@@ -162,11 +176,14 @@ def end(status):
     if threading is not None:
         attempt(threading._shutdown)
     attempt(atexit._run_exitfuncs)
-    # The program's own objects do hear of the end.
-    folder = sys.path[0] + "/"
-    modules = [module for module in sys.modules.values() if str(getattr(module, "__file__", None)).startswith(folder)]
-    for module in reversed(modules):
-        names = module.__dict__
+    # The program's own objects do hear of the end. What is in the zygote's memory is not looked at: that would copy it.
+    own = [sys.modules.get("__main__")]
+    for module in reversed(sys.modules.values()):
+        if module is LAST:
+            break
+        own.append(module)
+    for module in own:
+        names = getattr(module, "__dict__", {})
         for name in sorted(names, key=lambda name: not str(name).startswith("_")):
             if name != "__builtins__":
                 names[name] = None
