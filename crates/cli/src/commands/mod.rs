@@ -3,3 +3,4 @@
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod run;
+pub(crate) mod serve;
