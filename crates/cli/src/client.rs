@@ -67,6 +67,9 @@ impl<'a> Conversation<'a> {
         }
         let ask = serde_json::to_vec(&ask(caller, request, ends))?;
         encode(Kind::Ask, &ask, &mut hello).map_err(io::Error::other)?;
+        if ends.stdin.is_none() {
+            encode(Kind::StdinEnd, &[], &mut hello).map_err(io::Error::other)?;
+        }
         let decoder = Decoder::new(u32::MAX as usize);
         let mut line = Line { stream, decoder, ends, more: false, cancelled: false };
         // A server that does not want it answers before it has read all of it.

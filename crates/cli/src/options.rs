@@ -167,7 +167,9 @@ impl Options {
 
     /// The state folder whose server is asked, if any is to be.
     pub(crate) fn server_state(&self, config: Option<&Path>) -> Option<PathBuf> {
-        if self.cold { None } else { Settings::common_state(config) }
+        // JSON has no word for what is not a number; the run in this process refuses it.
+        let speakable = self.cpus.is_none_or(f64::is_finite);
+        if self.cold || !speakable { None } else { Settings::common_state(config) }
     }
 
     fn limits(&self) -> LimitsSpec {
