@@ -8,13 +8,14 @@ use std::path::Path;
 use engine::{Caller, Executable, Inputs, Made, Output, OwnFiles, Receive, Received, Stream};
 use rustix::event::{PollFd, PollFlags, poll};
 use server::{
-    ATTACH_PATH, Ask, CHUNK, Decoder, Frame, Kind, MISMATCH, MadeFile, PROTOCOL, VERSION, VERSION_HEADER, encode,
-    socket_path,
+    ATTACH_PATH, Ask, CHUNK, Decoder, Frame, Kind, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION, VERSION_HEADER,
+    encode, socket_path,
 };
 use types::{ErrorBody, ErrorCode, ExecRequest, ExecResult, FileContent, InputFile};
 
 use crate::commands::run::Ends;
 use crate::failure::Failure;
+use crate::terminal::Live;
 
 /// The longest answer to the upgrade that is read.
 const MOST_HEAD: usize = 8 << 10;
@@ -34,7 +35,7 @@ pub(crate) fn execute(
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return None,
         Err(error) => error,
     };
-    eprintln!("saggar: no server behind {} ({why}); running without it", socket_path(state).display());
+    Live::say(&format!("saggar: no server behind {} ({why}); running without it", socket_path(state).display()));
     None
 }
 
@@ -63,6 +64,9 @@ impl<'a> Conversation<'a> {
         )
         .into_bytes();
         if let Some(code) = &request.code {
+            if code.0.len() > MOST_ASK {
+                return Err(io::Error::other("the program is too large for it"));
+            }
             encode(Kind::Code, &code.0, &mut hello).map_err(io::Error::other)?;
         }
         let ask = serde_json::to_vec(&ask(caller, request, ends))?;

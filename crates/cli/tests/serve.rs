@@ -284,19 +284,13 @@ fn wrong_requests_get_their_status() {
         assert!(error["error"]["hint"].as_str().unwrap().len() > 10, "{error}");
     }
     let key = format!("x-api-key: {}", server.key());
-    let (status, error) =
-        answer_early(server.send(&format!("POST /v1/runs HTTP/1.1\r\nhost: localhost\r\n{key}"), &long));
+    let (status, error) = answer(server.send(&format!("POST /v1/runs HTTP/1.1\r\nhost: localhost\r\n{key}"), &long));
     assert_eq!((status, &error["error"]["code"]), (413, &"too_large".into()));
     for (head, status) in
         [("GET /v1/runs", 405), ("GET /v1/nothing", 404), ("GET /v1/attach", 404), ("DELETE /healthz", 405)]
     {
         assert_eq!(server.ask(&format!("{head} HTTP/1.1\r\n{key}"), "").0, status, "{head}");
     }
-}
-
-/// For an answer that comes before all was sent.
-fn answer_early(stream: TcpStream) -> (u16, Value) {
-    answer(stream)
 }
 
 #[test]
@@ -636,9 +630,19 @@ fn where_it_cannot_listen_it_says_why() {
     refuses(&mut serve(&other, &["--listen", &address]), "in use", 125);
     assert!(!other.join("saggar.sock").exists());
     refuses(&mut serve(&other, &["--listen", "0.0.0.0:0"]), "loopback", 2);
+    drop(Server::start_with(&other, &["--listen", "localhost:0"]));
     assert_eq!(serve(&other, &["--listen", "here"]).output().unwrap().status.code(), Some(2));
     fs::set_permissions(&other, fs::Permissions::from_mode(0o777)).unwrap();
     refuses(&mut serve(&other, &[]), "written by others", 125);
+}
+
+#[test]
+fn strangers_on_tcp_cannot_keep_the_owner_out() {
+    let server = Server::start("crowd");
+    let crowd: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    assert_eq!(text(&server.run(&["run", "-c", "print(1)"]).stdout), "1\n");
+    drop(crowd);
+    assert_eq!(server.ask("GET /healthz HTTP/1.1", "").0, 200);
 }
 
 #[test]

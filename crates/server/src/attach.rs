@@ -30,6 +30,9 @@ pub const VERSION_HEADER: &str = "x-saggar-version";
 /// The answer to a client of another version; nothing of what it sent was read.
 pub const MISMATCH: u16 = 409;
 
+/// The most bytes of a frame that the server takes: a program, or everything else about a run.
+pub const MOST_ASK: usize = 64 << 20;
+
 /// A run, as the command line asks for it. The program and its input files follow as bytes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

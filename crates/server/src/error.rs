@@ -1,6 +1,6 @@
 //! Why the server could not start, and how it says no.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -96,9 +96,10 @@ impl Refusal {
 
     /// The body, and the id by which the same error is found on the server's stderr.
     pub(crate) fn json(&self) -> (String, Vec<u8>) {
-        let id = format!("req_{}", &random_hex::<16>());
+        let id = format!("req_{}", random_hex::<16>());
         if status(self.0.code).is_server_error() {
-            eprintln!("saggar: {id} failed: {}", self.0.message.escape_debug());
+            // Nobody may be there to read it, and that must not end the server.
+            let _ = writeln!(io::stderr(), "saggar: {id} failed: {}", self.0.message.escape_debug());
         }
         let wire = Wire { error: Identified { body: &self.0, request_id: &id } };
         let json = serde_json::to_vec(&wire).unwrap_or_default();

@@ -23,7 +23,7 @@ use crate::key::Key;
 use crate::outlet::Outlet;
 
 /// The most bytes of a request's body.
-pub(crate) const MOST_BODY: usize = 64 << 20;
+const MOST_BODY: usize = 64 << 20;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_mins(1);
 

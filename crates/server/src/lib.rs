@@ -15,7 +15,7 @@ mod outlet;
 mod serve;
 mod socket;
 
-pub use attach::{ATTACH_PATH, Ask, MISMATCH, MadeFile, PROTOCOL, VERSION_HEADER};
+pub use attach::{ATTACH_PATH, Ask, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION_HEADER};
 pub use error::ServeError;
 pub use frame::{CHUNK, Decoder, Frame, FrameError, Kind, encode};
 pub use serve::{DEFAULT_LISTEN, Options, Server};

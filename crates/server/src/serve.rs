@@ -34,6 +34,8 @@ const MOST_BY_SOCKET: usize = 512;
 const MOST_BY_TCP: usize = 256;
 /// For the next request's header, on a connection kept alive too.
 const HEADER_TIME: Duration = Duration::from_secs(30);
+/// What a connection without a key can make us hold.
+const MOST_HEADER: usize = 64 << 10;
 /// For runs under way when the server is told to stop; and then for those that were taken back to say so.
 const DRAIN_TIME: Duration = Duration::from_secs(3);
 const GIVE_UP_TIME: Duration = Duration::from_secs(2);
@@ -180,7 +182,7 @@ where
         hyper::service::Service::call(&routes, request)
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(MOST_HEADER);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -1,7 +1,7 @@
 //! `saggar serve`: the server.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{AddrParseError, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::interrupt::Interrupt;
 )]
 pub(crate) struct Serve {
     /// Loopback address for HTTP; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value_t = DEFAULT_LISTEN)]
+    #[arg(long, value_name = "ADDR", default_value_t = DEFAULT_LISTEN, value_parser = parse_address)]
     listen: SocketAddr,
     /// End after no run for this long, such as 10m
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -58,6 +58,14 @@ impl Serve {
         })?;
         runtime.shutdown_background();
         Ok(0)
+    }
+}
+
+/// `127.0.0.1:7244`, `[::1]:7244`, or the same by the name `localhost`.
+fn parse_address(text: &str) -> Result<SocketAddr, AddrParseError> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}").parse(),
+        None => text.parse(),
     }
 }
 

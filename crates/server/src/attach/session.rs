@@ -15,11 +15,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use types::{ErrorBody, ErrorCode, ExecResult, FileContent, InputFile, Source};
 
-use super::Ask;
 use super::remote::{Live, Offers, Piece, Remote};
+use super::{Ask, MOST_ASK};
 use crate::activity::turned;
 use crate::frame::{CHUNK, Decoder, Frame, Kind, encode};
-use crate::http::{MOST_BODY, Shared};
+use crate::http::Shared;
 use crate::outlet::Outlet;
 
 /// How long a client may take to say what it wants.
@@ -119,7 +119,7 @@ struct Frames {
 
 impl Frames {
     fn new(read: OwnedReadHalf, already: &[u8]) -> Self {
-        let mut decoder = Decoder::new(MOST_BODY);
+        let mut decoder = Decoder::new(MOST_ASK);
         decoder.push(already);
         Self { read, decoder, buffer: vec![0; CHUNK] }
     }
