@@ -296,30 +296,33 @@ fn wrong_requests_get_their_status() {
 #[test]
 fn events_come_as_they_happen() {
     let server = Server::start("events");
-    let code = "import sys, time\nprint('one', flush=True)\nsys.stderr.write('two')\nsys.stderr.flush()\n\
-                sys.stdout.buffer.write(b'\\xff')\nsys.stdout.flush()\nopen('/tmp/go')";
-    let body = serde_json::json!({"code": code}).to_string();
     let head = format!(
         "POST /v1/runs HTTP/1.1\r\nx-api-key: {}\r\nhost: localhost\r\naccept: text/event-stream",
         server.key()
     );
-    let mut all = String::new();
-    server.send(&head, &body).read_to_string(&mut all).unwrap();
+    let ask = |request: Value| server.send(&head, &request.to_string());
+    let whole = |request| {
+        let mut all = String::new();
+        ask(request).read_to_string(&mut all).unwrap();
+        all
+    };
+    let code = "import sys\nprint('one', flush=True)\nsys.stderr.write('two')\nsys.exit(3)";
+    let all = whole(serde_json::json!({"code": code}));
     assert!(all.contains("content-type: text/event-stream"), "{all}");
-    for event in [
-        "event: stdout\ndata: {\"text\":\"one",
-        "event: stderr\ndata: {\"text\":\"two",
-        "event: stdout\ndata: {\"base64\":\"",
-    ] {
+    for event in ["event: stdout\ndata: {\"text\":\"one", "event: stderr\ndata: {\"text\":\"two"] {
         assert!(all.contains(event), "{event}: {all}");
     }
     let last = all.split("event: result\ndata: ").nth(1).unwrap();
     let result: Value = serde_json::from_str(last.lines().next().unwrap()).unwrap();
-    assert_eq!((&result["outcome"]["code"], &result["exception"]["type"]), (&1.into(), &"FileNotFoundError".into()));
-    let body = serde_json::json!({"code": "1", "language": "nonsense"}).to_string();
-    let mut all = String::new();
-    server.send(&head, &body).read_to_string(&mut all).unwrap();
+    assert_eq!((&result["outcome"]["code"], &result["stdout"]), (&3.into(), &"one\n".into()));
+    let all = whole(serde_json::json!({"code": "import sys; sys.stdout.buffer.write(b'\\xff')"}));
+    assert!(all.contains("event: stdout\ndata: {\"base64\":\"/w==\"}"), "{all}");
+    let all = whole(serde_json::json!({"code": "1", "language": "nonsense"}));
     assert!(all.contains("event: error\ndata: {\"error\":{\"code\":\"unknown_language\""), "{all}");
+
+    // Long before its end.
+    let mut lines = BufReader::new(ask(serde_json::json!({"code": sleeping_tree_code("mark-events")}))).lines();
+    assert!(lines.any(|line| line.unwrap().contains("ready")));
 }
 
 #[test]
