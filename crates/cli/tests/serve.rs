@@ -337,6 +337,11 @@ fn a_client_that_goes_away_takes_its_run_with_it() {
         drop(stream);
         eventually("the end of the tree", || processes_inside(mark).is_empty());
     }
+}
+
+#[test]
+fn a_killed_client_takes_its_run_with_it() {
+    let server = Server::start("client-killed");
     let mut child = sleeping(&server, "mark-away-killed", &[]);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -615,8 +620,8 @@ fn std_temp(name: &str) -> PathBuf {
 fn a_server_that_nobody_asks_goes_away() {
     let home = home("idle");
     let mut server = Server::start_with(&home, &["--idle-exit", "1s"]);
-    // A run that takes longer than that is no idleness.
-    let output = server.run(&["run", "-c", "import time; time.sleep(2); print('done')"]);
+    // A run that takes longer than that is no idleness; longer, too, than a server that ends would wait for it.
+    let output = server.run(&["run", "-c", "import time; time.sleep(5); print('done')"]);
     assert_eq!(text(&output.stdout), "done\n");
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
     assert!(!server.socket().exists());
