@@ -35,6 +35,7 @@ enum Command {
     Exec(commands::exec::Exec),
     Serve(commands::serve::Serve),
     Doctor(commands::doctor::Doctor),
+    Bench(commands::bench::Bench),
 }
 
 impl Command {
@@ -44,6 +45,7 @@ impl Command {
             Self::Exec(exec) => exec.options.json,
             Self::Serve(_) => false,
             Self::Doctor(doctor) => doctor.json,
+            Self::Bench(bench) => bench.json,
         }
     }
 }
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Exec(exec) => exec.execute(config),
         Command::Serve(serve) => serve.execute(config),
         Command::Doctor(doctor) => doctor.execute(config),
+        Command::Bench(bench) => in_runtime(bench.execute(config)),
     };
     match result {
         Ok(code) => ExitCode::from(code),

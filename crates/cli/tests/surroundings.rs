@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use common::{folder, json, saggar, text};
@@ -104,6 +105,92 @@ fn an_interpreter_in_a_home_shows_nothing_else_of_it() {
         let output = shown(&["exec", "--", "cat", home.join(secret).to_str().unwrap()]);
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""), "{secret}");
     }
+}
+
+#[test]
+fn an_nvm_version_works_and_shows_nothing_else_of_the_home() {
+    let home = folder("nvm");
+    let version = home.join(".nvm/versions/node/v22.0.0");
+    for made in ["bin", "lib/node_modules/only-here"] {
+        fs::create_dir_all(version.join(made)).unwrap();
+    }
+    let node = std::env::var_os("SAGGAR_TEST_NODE").unwrap_or_else(|| "/usr/bin/node".into());
+    fs::copy(node, version.join("bin/node")).unwrap();
+    fs::write(version.join("lib/node_modules/only-here/index.js"), "module.exports = 'in the version'").unwrap();
+    write_all(&home, &[".npmrc", ".nvm/nvm.sh", ".nvm/alias/default", ".nvm/versions/node/v20.0.0/bin/node"]);
+
+    let code = "const fs = require('fs'), [home, version] = process.argv.slice(2);\n\
+                fs.writeFileSync('f', 'x');\n\
+                console.log(process.execPath === version + '/bin/node', require(version + '/lib/node_modules/only-here'));\n\
+                for (const f of ['', '/.nvm', '/.nvm/versions/node']) console.log(fs.readdirSync(home + f).join());";
+    let wanted = "true in the version\n.nvm\nversions\nv22.0.0\n";
+    assert_eq!(in_home(&home, &version, &["run", "-l", "node", "-c", code, "--"]), wanted);
+    assert_eq!(in_home(&home, &version, &["exec", "--", "node", "-e", code, "x"]), wanted);
+}
+
+#[test]
+fn a_conda_environment_works_and_shows_nothing_else_of_the_home() {
+    let home = folder("conda");
+    let environment = home.join("miniconda3/envs/mine");
+    fs::create_dir_all(environment.join("bin")).unwrap();
+    make_conda_python(&environment);
+    write_all(
+        &home,
+        &[".condarc", "miniconda3/pkgs/urls.txt", "miniconda3/bin/python", "miniconda3/envs/other/secret"],
+    );
+    write_all(&environment, &["conda-meta/history"]);
+
+    let code = "import ctypes, hashlib, json, only_here, os, sys\n\
+                home, environment = sys.argv[1:]\n\
+                print(sys.prefix == environment, only_here.WHERE, os.path.exists(environment + '/conda-meta/history'))\n\
+                print(environment + '/lib/libpython' in open('/proc/self/maps').read())\n\
+                for f in '', '/miniconda3', '/miniconda3/envs': print(os.listdir(home + f))";
+    let wanted = "True in the environment True\nTrue\n['miniconda3']\n['envs']\n['mine']\n";
+    assert_eq!(in_home(&home, &environment, &["run", "-c", code, "--"]), wanted);
+    assert_eq!(in_home(&home, &environment, &["exec", "--", "python", "-c", code]), wanted);
+}
+
+/// The host's Python as conda lays it out: a program that finds its shared libraries beside it, wherever it is put.
+fn make_conda_python(environment: &Path) {
+    // Debian's own Python has its packages elsewhere: it is asked where.
+    let copy = "import os, shutil, site, sys, sysconfig\n\
+                to, library = sys.argv[1], sysconfig.get_config_var('INSTSONAME')\n\
+                name = 'python%d.%d' % sys.version_info[:2]\n\
+                leave = shutil.ignore_patterns('*-packages', 'test', 'config-*', '__pycache__')\n\
+                stdlib = sysconfig.get_path('stdlib')\n\
+                shutil.copytree(stdlib, f'{to}/lib/{name}', ignore=leave, ignore_dangling_symlinks=True)\n\
+                shutil.copy(sysconfig.get_config_var('LIBDIR') + '/' + library, f'{to}/lib')\n\
+                packages = site.getsitepackages([to])[0]\n\
+                os.makedirs(packages)\n\
+                open(packages + '/only_here.py', 'w').write('WHERE = \"in the environment\"')\n\
+                for link in 'python', 'python3': os.symlink(name, f'{to}/bin/{link}')\n\
+                print(name, library)";
+    let copied = Command::new("python3").args(["-c", copy]).arg(environment).output().unwrap();
+    assert!(copied.status.success(), "{}; is libpython3-dev installed?", text(&copied.stderr));
+    let said = text(&copied.stdout);
+    let (name, library) = said.trim().split_once(' ').unwrap();
+    let source = environment.join("main.c");
+    fs::write(&source, "int Py_BytesMain(int, char **); int main(int n, char **v) { return Py_BytesMain(n, v); }")
+        .unwrap();
+    let mut compile = Command::new("cc");
+    compile.arg(&source).arg("-o").arg(environment.join("bin").join(name)).arg("-L").arg(environment.join("lib"));
+    compile.args([&format!("-l:{library}"), "-Wl,-rpath,$ORIGIN/../lib"]);
+    assert!(compile.status().unwrap().success());
+}
+
+/// Files that a run in this home must not see, or that only have to be there.
+fn write_all(folder: &Path, files: &[&str]) {
+    for file in files.iter().map(|file| folder.join(file)) {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "SECRET").unwrap();
+    }
+}
+
+/// What a program prints whose owner has this home, and the interpreter in `prefix` first on PATH. Its arguments are these two.
+fn in_home(home: &Path, prefix: &Path, args: &[&str]) -> String {
+    let path = format!("{}:/usr/bin:/bin", prefix.join("bin").display());
+    let output = saggar(args).args([home, prefix]).env("HOME", home).env("PATH", path).output().unwrap();
+    text(&output.stdout) + &text(&output.stderr)
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) struct Admitted {
     pub(crate) roots: Vec<String>,
     /// Folders of found interpreters, for the sandbox's PATH.
     pub(crate) path: Vec<String>,
+    /// Whether nothing made ahead of need will do.
+    pub(crate) cold: bool,
 }
 
 /// What runs.
@@ -68,6 +70,7 @@ pub(crate) fn admit(request: ExecRequest, settings: &Settings) -> Result<Admitte
         inline: request.collect.iter().map(|pattern| Glob::new(pattern)).collect(),
         roots,
         path,
+        cold: request.cold,
     })
 }
 

@@ -105,7 +105,7 @@ impl Engine {
     fn probe_spec(&self, extra_roots: Vec<String>) -> SandboxSpec {
         let accept = self.accepted(&Caller::default());
         // A Java machine tells its version with threads and memory of a whole one.
-        SandboxSpec { limits: Limits { memory: 1 << 30, ..Limits::default() }, accept, extra_roots }
+        SandboxSpec { limits: Limits { memory: 1 << 30, ..Limits::default() }, accept, extra_roots, worker: None }
     }
 
     async fn try_layers(&self, spec: &SandboxSpec) -> Result<(Vec<(Layer, String)>, Vec<Layer>), BackendError> {

@@ -1,7 +1,9 @@
 //! The corridor: every door turns its input into a request and calls [`Engine::execute`].
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,13 +13,15 @@ use types::{
 };
 
 use crate::admission::{self, Admitted, Program};
-use crate::backend::{Backend, Cancel, Command, Ended, Native, Output, Sandbox, SandboxSpec, Stdin};
+use crate::backend::{Backend, Cancel, Command, Ended, Native, Output, Sandbox, SandboxSpec, Stdin, WorkerSpec};
 use crate::capture::Capture;
 use crate::error::{BackendError, RunError};
 use crate::exception::{MAX_RECORD, parse_report};
 use crate::feedback;
 use crate::files::{Collected, Collection, Executable, Inputs, Made, Placed, Receive, Received, WorkTree};
 use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder, Step};
+use crate::pool::{Lease, Pool};
+use crate::queue::Queue;
 use crate::review;
 use crate::settings::Settings;
 use crate::state;
@@ -25,6 +29,8 @@ use crate::state;
 /// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
+    /// Whose turn it is: runs of one caller wait for each other, not for those of another.
+    pub name: String,
     /// Walls that this caller gives up by name, on top of the settings'.
     pub accept_missing: Vec<Layer>,
     /// Layers that this caller insists on, on top of the settings'.
@@ -49,7 +55,9 @@ pub struct Delivery<'a> {
 /// Runs requests. One for each process; cheap until the first run.
 pub struct Engine {
     pub(crate) settings: Settings,
-    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pool: Option<Arc<Pool>>,
+    queue: Queue,
 }
 
 /// Compilers need room that the program they make may not have.
@@ -62,8 +70,19 @@ impl Engine {
     /// Opens the state folder; starts nothing yet.
     pub fn open(settings: Settings) -> Result<Self, RunError> {
         state::open(&settings.state)?;
-        let backend = Box::new(Native::new(settings.cgroup.clone()));
-        Ok(Self { settings, backend })
+        let backend = Arc::new(Native::new(settings.cgroup.clone(), false));
+        let queue = Queue::new(settings.pool.running);
+        Ok(Self { settings, backend, pool: None, queue })
+    }
+
+    /// Keeps sandboxes and interpreters ready from now on. For whoever runs more than one program: it needs a runtime
+    /// that lives as long as the engine.
+    #[must_use]
+    pub fn with_pool(mut self) -> Self {
+        self.backend = Arc::new(Native::new(self.settings.cgroup.clone(), true));
+        let pool = Pool::new(Arc::clone(&self.backend), self.settings.pool.clone(), self.settings.defaults.clone());
+        self.pool = Some(pool);
+        self
     }
 
     /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure.
@@ -79,6 +98,11 @@ impl Engine {
         let admitted = admission::admit(request, &self.settings)?;
         let run = Run::new(self, caller, admitted);
         run.check_required(caller).await?;
+        let cancelled = cancel_by(delivery.cancel.clone());
+        let _slot = tokio::select! {
+            slot = self.queue.enter(&caller.name) => slot,
+            () = cancelled => return Ok(run.cancelled_in_line()),
+        };
         // 3 acquire and 4 run; 5 record is where the audit trail will be written, for refusals and errors too.
         run.carry_out(stdin, delivery).await
     }
@@ -112,14 +136,14 @@ struct Done {
 impl Done {
     /// As a shell says that there is no such command.
     fn nothing_to_run() -> Self {
-        let ended = Ended {
-            outcome: Outcome::Exited { code: 127 },
-            usage: Usage::default(),
-            hits: Vec::new(),
-            layers: Vec::new(),
-        };
-        let nothing = Capture::new(0, None);
         let remarks = vec!["the compiler made no program that can be started".to_owned()];
+        Self::nothing(Outcome::Exited { code: 127 }, remarks)
+    }
+
+    /// Of a run in which nothing was started.
+    fn nothing(outcome: Outcome, remarks: Vec<String>) -> Self {
+        let ended = Ended { outcome, usage: Usage::default(), hits: Vec::new(), layers: Vec::new() };
+        let nothing = Capture::new(0, None);
         let collected = Collected { files: Vec::new(), remarks };
         Self { ended, capture: (nothing.stdout, nothing.stderr), exception: None, collected }
     }
@@ -134,7 +158,15 @@ impl<'e> Run<'e> {
     }
 
     fn spec(&self, limits: Limits) -> SandboxSpec {
-        SandboxSpec { limits, accept: self.accept.clone(), extra_roots: self.admitted.roots.clone() }
+        SandboxSpec { limits, accept: self.accept.clone(), extra_roots: self.admitted.roots.clone(), worker: None }
+    }
+
+    fn cancelled_in_line(&self) -> ExecResult {
+        let recipe = match &self.admitted.program {
+            Program::Code { recipe, .. } => Some(*recipe),
+            Program::Command(_) => None,
+        };
+        self.result(recipe, None, Start::Cold, Done::nothing(Outcome::Cancelled, Vec::new()))
     }
 
     /// Layers that somebody insists on must be there before anything runs.
@@ -155,33 +187,34 @@ impl<'e> Run<'e> {
         let Delivery { stdin: _, live, mut inputs, out: receiver, cancel } = delivery;
         match &self.admitted.program {
             Program::Command(argv) => {
-                let sandbox = self.acquire(self.admitted.limits.clone()).await?;
+                let Lease { sandbox, start, .. } = self.acquire(self.admitted.limits.clone(), None).await?;
                 let placed = self.place_inputs(sandbox.tree(), &mut inputs)?;
                 let command = self.command(argv.clone(), &[], None);
                 let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
-                Ok(self.result(None, None, Done { exception: None, ..done }))
+                Ok(self.result(None, None, start, Done { exception: None, ..done }))
             }
             Program::Code { recipe, found, runner, file, code } => {
                 self.check_version(recipe, found).await?;
                 let mut placed = Placed::new();
-                let sandbox = match &recipe.compile {
+                let (lease, report) = match &recipe.compile {
                     None => {
-                        let sandbox = self.acquire(self.admitted.limits.clone()).await?;
-                        placed = self.place_inputs(sandbox.tree(), &mut inputs)?;
-                        place(sandbox.tree(), file, &mut &code[..], Executable::No, &mut placed)?;
-                        (sandbox, None)
+                        let lease = self.acquire(self.admitted.limits.clone(), self.worker(recipe, found)).await?;
+                        placed = self.place_inputs(lease.sandbox.tree(), &mut inputs)?;
+                        place(lease.sandbox.tree(), file, &mut &code[..], Executable::No, &mut placed)?;
+                        (lease, None)
                     }
                     Some(step) => {
                         match self.compile(step, (found, file, code), &mut inputs, cancel.clone(), &mut placed).await? {
-                            Compiled::Ready(sandbox, report) => (sandbox, Some(report)),
+                            Compiled::Ready(lease, report) => (lease, Some(report)),
                             Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
                         }
                     }
                 };
-                let (sandbox, report) = sandbox;
+                let Lease { sandbox, start, has_worker } = lease;
                 let program = runner.as_ref().unwrap_or(found);
                 let fill = Self::fill(program, file, &self.admitted.args, &self.admitted.limits);
-                let command = self.command(recipe.run.argv(&fill), &recipe.run.env(&fill), Some(program));
+                let step = recipe.worker.as_ref().filter(|_| has_worker).map_or(&recipe.run, |worker| &worker.order);
+                let command = self.command(step.argv(&fill), &step.env(&fill), Some(program));
                 let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await;
                 let done = match done {
                     // The compiler was content and made nothing that runs: a library, a package without a main.
@@ -189,7 +222,7 @@ impl<'e> Run<'e> {
                     other => other?,
                 };
                 let done = if recipe.recorder == Recorder::None { Done { exception: None, ..done } } else { done };
-                Ok(self.result(Some(recipe), report, done))
+                Ok(self.result(Some(recipe), report, start, done))
             }
         }
     }
@@ -198,8 +231,29 @@ impl<'e> Run<'e> {
         Fill { program: &found.program, file: file.as_str(), limits, args }
     }
 
-    async fn acquire(&self, limits: Limits) -> Result<Box<dyn Sandbox>, RunError> {
-        Ok(self.engine.backend.create(&self.spec(limits)).await?)
+    async fn acquire(&self, limits: Limits, worker: Option<WorkerSpec>) -> Result<Lease, RunError> {
+        let spec = SandboxSpec { worker, ..self.spec(limits) };
+        if let Some(pool) = self.engine.pool.as_ref().filter(|_| !self.admitted.cold) {
+            return Ok(pool.lease(&spec).await?);
+        }
+        let plain = SandboxSpec { worker: None, ..spec };
+        let sandbox = self.engine.backend.create(&plain).await?;
+        Ok(Lease { sandbox, start: Start::Cold, has_worker: false })
+    }
+
+    /// The interpreter that could wait for this run.
+    fn worker(&self, recipe: &Recipe, found: &Found) -> Option<WorkerSpec> {
+        // It has read these long before the run names them.
+        let read_at_start = ["PYTHON", "NODE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_"];
+        let worker = recipe.worker.as_ref()?;
+        if self.admitted.env.keys().any(|name| read_at_start.iter().any(|start| name.starts_with(start))) {
+            return None;
+        }
+        let file = RelPath::new(recipe.file).ok()?;
+        let settings = &self.engine.settings;
+        let fill = Self::fill(found, &file, &settings.pool.preload, &settings.defaults);
+        let (argv, env) = (worker.start.argv(&fill), pairs(self.environment(&worker.start.env(&fill))));
+        Some(WorkerSpec { kind: worker.kind, program: found.program.clone(), argv, env })
     }
 
     fn place_inputs(&self, tree: &WorkTree, inputs: &mut Option<&mut dyn Inputs>) -> Result<Placed, RunError> {
@@ -226,24 +280,28 @@ impl<'e> Run<'e> {
 
     /// The minimal environment, the recipe's on top, the caller's over all.
     fn command(&self, argv: Vec<String>, recipe_env: &[(String, String)], program: Option<&Found>) -> Command {
-        let mut folders = self.admitted.path.clone();
-        folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned));
-        let path = folders.join(":");
-        let minimal = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TMPDIR", "/tmp")];
-        let mut env: std::collections::BTreeMap<&str, &str> = minimal.into_iter().collect();
-        env.extend(recipe_env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        env.extend(self.admitted.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let mut env = self.environment(recipe_env);
+        env.extend(self.admitted.env.clone());
         let programs = match (program, argv.first()) {
             (_, Some(name)) if name.contains('/') => vec![name.clone()],
             (Some(found), _) => vec![found.program.clone()],
             (None, Some(name)) => {
-                let path = env.get("PATH").copied().unwrap_or_default();
+                let path = env.get("PATH").map(String::as_str).unwrap_or_default();
                 path.split(':').map(|folder| format!("{folder}/{name}")).collect()
             }
             (None, None) => Vec::new(),
         };
-        let env = env.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-        Command { programs, argv, env }
+        Command { programs, argv, env: pairs(env) }
+    }
+
+    /// The minimal environment, the recipe's on top: nothing of the caller's.
+    fn environment(&self, recipe_env: &[(String, String)]) -> BTreeMap<String, String> {
+        let mut folders = self.admitted.path.clone();
+        folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned));
+        let path = folders.join(":");
+        let minimal = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TMPDIR", "/tmp")];
+        let minimal = minimal.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        minimal.chain(recipe_env.iter().cloned()).collect()
     }
 
     #[expect(clippy::too_many_arguments, reason = "the ends of one run: where it runs, what it reads, who listens")]
@@ -284,7 +342,7 @@ impl<'e> Run<'e> {
     ) -> Result<Compiled, RunError> {
         let limits = self.compile_limits();
         let most_bytes = limits.disk;
-        let mut compiler = self.acquire(limits.clone()).await?;
+        let mut compiler = self.acquire(limits.clone(), None).await?.sandbox;
         let mut sources = self.place_inputs(compiler.tree(), inputs)?;
         place(compiler.tree(), file, &mut &code[..], Executable::No, &mut sources)?;
         let fill = Self::fill(found, file, &[], &limits);
@@ -307,13 +365,13 @@ impl<'e> Run<'e> {
         if !report.ok {
             return failed(report, ended);
         }
-        let sandbox = self.acquire(self.admitted.limits.clone()).await?;
-        *placed = self.place_inputs(sandbox.tree(), inputs)?;
-        let mut products = Products { tree: sandbox.tree(), placed };
+        let lease = self.acquire(self.admitted.limits.clone(), None).await?;
+        *placed = self.place_inputs(lease.sandbox.tree(), inputs)?;
+        let mut products = Products { tree: lease.sandbox.tree(), placed };
         let receiver: Option<&mut dyn Receive> = Some(&mut products);
         let moved = compiler.tree().collect(Collection { placed: &sources, inline: &[], receiver, most_bytes });
         match moved {
-            Ok(_) => Ok(Compiled::Ready(sandbox, report)),
+            Ok(_) => Ok(Compiled::Ready(lease, report)),
             // The program alone is larger than the run may hold.
             Err(RunError::Backend(BackendError::Place { source, .. }))
                 if source.kind() == io::ErrorKind::StorageFull =>
@@ -341,7 +399,7 @@ impl<'e> Run<'e> {
     }
 
     fn compile_failed(&self, recipe: &'static Recipe, (report, done): (Compile, Done)) -> ExecResult {
-        let mut result = self.result(Some(recipe), Some(report), done);
+        let mut result = self.result(Some(recipe), Some(report), Start::Cold, done);
         // The compiler's words are in `compile`; the program itself said nothing.
         result.stdout.clear();
         result.stderr.clear();
@@ -362,7 +420,13 @@ impl<'e> Run<'e> {
         }
     }
 
-    fn result(&self, recipe: Option<&'static Recipe>, compile: Option<Compile>, done: Done) -> ExecResult {
+    fn result(
+        &self,
+        recipe: Option<&'static Recipe>,
+        compile: Option<Compile>,
+        start: Start,
+        done: Done,
+    ) -> ExecResult {
         let Done { ended, capture: (stdout, stderr), exception, collected } = done;
         let missing = Layer::ALL.into_iter().filter(|layer| !ended.layers.contains(layer)).collect();
         let mut result = ExecResult {
@@ -371,7 +435,7 @@ impl<'e> Run<'e> {
             outcome: ended.outcome,
             language: recipe.map(|recipe| recipe.name.to_owned()),
             backend: self.engine.backend.kind(),
-            start: Start::Cold,
+            start,
             compile,
             limits_hit: ended.hits,
             stdout: stdout.text(),
@@ -392,6 +456,10 @@ impl<'e> Run<'e> {
     }
 }
 
+fn pairs(env: BTreeMap<String, String>) -> Vec<String> {
+    env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
 /// Comes true when the caller's signal does; never, if there is none or its sender is gone.
 fn cancel_by(signal: Option<watch::Receiver<bool>>) -> Cancel<'static> {
     Box::pin(async move {
@@ -407,7 +475,7 @@ fn cancel_by(signal: Option<watch::Receiver<bool>>) -> Cancel<'static> {
 /// What became of the compiler's step.
 enum Compiled {
     /// A sandbox with the program in it.
-    Ready(Box<dyn Sandbox>, Compile),
+    Ready(Lease, Compile),
     /// What there is to report instead.
     Failed(Box<(Compile, Done)>),
 }

@@ -14,6 +14,9 @@ pub enum BackendError {
     /// The keeper went away while a run was under way.
     #[error("the sandbox keeper ended unexpectedly")]
     KeeperGone,
+    /// No worker could be forked, or it was lost before its run began.
+    #[error("no worker could be forked")]
+    NoWorker,
     /// A layer that must be on cannot be had.
     #[error("layer `{layer}` cannot be had on this host: {step} failed")]
     Layer {
@@ -199,7 +202,9 @@ impl BackendError {
             Self::TooLarge => ErrorCode::InvalidRequest,
             Self::Place { source, .. } if is_full(source) => ErrorCode::InvalidRequest,
             Self::Host(_) => ErrorCode::ResourcesExhausted,
-            Self::Spawn(_) | Self::KeeperGone | Self::Step { .. } | Self::Place { .. } => ErrorCode::SandboxFailed,
+            Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
+                ErrorCode::SandboxFailed
+            }
         }
     }
 
@@ -213,7 +218,7 @@ impl BackendError {
             Self::TooLarge => "put long arguments into a file and pass it with --file or on standard input".to_owned(),
             Self::Place { source, .. } if is_full(source) => "inputs count toward --disk and --inodes: raise them".to_owned(),
             Self::Host(_) => "raise `ulimit -n`, or run fewer programs at once".to_owned(),
-            Self::Spawn(_) | Self::KeeperGone | Self::Step { .. } | Self::Place { .. } => {
+            Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
                 "`saggar doctor` tries every layer and says what fails".to_owned()
             }
         }

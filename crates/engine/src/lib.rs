@@ -13,17 +13,20 @@ mod files;
 pub mod fuzz;
 mod id;
 mod language;
+mod pool;
+mod queue;
 mod review;
 mod settings;
 mod state;
 
 pub use backend::{
-    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream,
+    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream, WorkerKind,
+    WorkerSpec,
 };
 pub use doctor::{LanguageReport, LayerReport, Report};
 pub use engine::{Caller, Delivery, Engine};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
 pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
-pub use language::{Recipe, for_file_name};
-pub use settings::{Settings, SettingsError};
+pub use language::{Found, Recipe, for_file_name, program_of};
+pub use settings::{PoolSettings, Settings, SettingsError};

@@ -5,6 +5,7 @@ use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use types::{Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
@@ -26,6 +27,61 @@ pub struct Settings {
     pub accept_missing: Vec<Layer>,
     /// A cgroup that was handed over.
     pub cgroup: Option<String>,
+    /// What is made ahead of need.
+    pub pool: PoolSettings,
+}
+
+/// What is made ahead of need, where a pool is kept.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoolSettings {
+    /// Sandboxes that wait, for each kind.
+    pub ready: usize,
+    /// Sandboxes that wait, of all kinds together.
+    pub most: usize,
+    /// How long a kind that nobody asks for is kept.
+    #[serde(rename = "idle_ms", deserialize_with = "milliseconds")]
+    pub idle: Duration,
+    /// Runs at once; others wait in line.
+    pub running: usize,
+    /// Modules that Python workers have imported already.
+    pub preload: Vec<String>,
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        Self {
+            ready: 4,
+            most: 32,
+            idle: Duration::from_mins(1),
+            running: 32,
+            preload: PRELOAD.iter().map(|module| (*module).to_owned()).collect(),
+        }
+    }
+}
+
+/// What most small programs import. Each costs every fork a little, and spares who needs it a lot.
+const PRELOAD: &[&str] = &[
+    "bisect",
+    "collections",
+    "copy",
+    "dataclasses",
+    "datetime",
+    "functools",
+    "heapq",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "random",
+    "re",
+    "string",
+    "time",
+    "typing",
+];
+
+fn milliseconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_millis)
 }
 
 /// Why settings were refused.
@@ -67,7 +123,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool]"
             }
             Self::Limit { .. } => "limits must be above zero and below the ceiling",
             Self::NoHome => "set SAGGAR_HOME to a folder that you may write",
@@ -91,6 +147,7 @@ struct File {
     require: Vec<Layer>,
     accept_missing: Vec<Layer>,
     cgroup: Option<String>,
+    pool: PoolSettings,
 }
 
 impl Settings {
@@ -139,6 +196,7 @@ impl Settings {
             require: file.require,
             accept_missing: file.accept_missing,
             cgroup: env::var("SAGGAR_CGROUP").ok().filter(|path| !path.is_empty()).or(file.cgroup),
+            pool: file.pool,
         })
     }
 }

@@ -48,19 +48,7 @@ impl Channel {
         if bytes.len() > MAX_MESSAGE {
             return Err(Errno::MSGSIZE);
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-        loop {
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-                return Err(Errno::TOOBIG);
-            }
-            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
-                Ok(_) => return Ok(()),
-                Err(Errno::AGAIN) => self.wait(PollFlags::OUT)?,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
+        send_with(self.as_fd(), &bytes, fds)
     }
 
     /// Receives one message, or `Err(AGAIN)` when there is none.
@@ -98,17 +86,34 @@ impl Channel {
         let mut buffer = Vec::new();
         loop {
             match self.try_recv(&mut buffer) {
-                Err(Errno::AGAIN) => self.wait(PollFlags::IN)?,
+                Err(Errno::AGAIN) => wait(self.as_fd(), PollFlags::IN)?,
                 other => return other,
             }
         }
     }
+}
 
-    fn wait(&self, what: PollFlags) -> Result<(), Errno> {
-        match poll(&mut [PollFd::new(&self.0, what)], None) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(errno),
+/// Sends one packet with descriptors beside it; waits while the other end's queue is full.
+pub(crate) fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    loop {
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Errno::TOOBIG);
         }
+        match sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(Errno::AGAIN) => wait(socket, PollFlags::OUT)?,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn wait(socket: BorrowedFd<'_>, what: PollFlags) -> Result<(), Errno> {
+    match poll(&mut [PollFd::new(&socket, what)], None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 

@@ -11,16 +11,19 @@ pub mod fuzz;
 mod ids;
 mod init;
 mod keeper;
+mod rlimits;
 mod seccomp;
 mod stage;
 mod sys;
 mod wire;
+mod zygote;
 
 pub use channel::Channel;
 pub use client::{KeeperHandle, Message, SpawnError};
-pub use keeper::run as run_keeper;
+pub use keeper::{NO_WORKER, run as run_keeper};
 pub use wire::{
-    Bind, BindKind, Cost, Create, End, FromKeeper, MAX_MESSAGE, SandboxId, Setup, Start, ToKeeper, Trouble,
+    Bind, BindKind, Cost, Create, End, FromKeeper, Limits, MAX_MESSAGE, SandboxId, Setup, Start, ToKeeper, Trouble,
+    Zygote, ZygoteId,
 };
 
 /// Descriptors in flight are counted against the sender's own limit, and for all runs of a user together.

@@ -12,15 +12,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fstat, mkdirat, open, openat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, mount_bind_recursive, mount_change, move_mount, open_tree,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    fsconfig_create, fsconfig_reconfigure, fsconfig_set_string, fsmount, fsopen, fspick, mount_bind_recursive,
+    mount_change, move_mount, open_tree,
 };
 use rustix::process::{chdir, pivot_root};
 use types::Layer;
 
 use crate::init::Step;
 use crate::sys::{self, MountAttr};
-use crate::wire::{Bind, BindKind, Setup, Trouble};
+use crate::wire::{Bind, BindKind, Limits, Setup, Trouble};
 
 /// The host's root, while a process still has the keeper's mount table.
 pub(crate) const HOST_TEXT: &str = "/host";
@@ -44,6 +45,8 @@ pub(crate) const WRITABLE_BINDS: &[(&CStr, &CStr)] = &[
     (c"/writable/cpu-online", CPU_ONLINE),
 ];
 
+/// The file behind [`CPU_ONLINE`] in a writable tree.
+const ONLINE: &CStr = c"cpu-online";
 /// Where interpreters record the exception that ends them.
 const RECORD: &CStr = c"tmp/.saggar-exception.json";
 /// More than the drivers ever write.
@@ -123,25 +126,47 @@ impl Overlay {
 }
 
 /// A writable tree for one sandbox: a detached tmpfs with the run's limits on it.
-pub(crate) fn writable(disk: u64, inodes: u64, millicpus: u64) -> Result<OwnedFd, Errno> {
-    // The folders themselves take inodes and a page each in some kernels; the caller's limit is for his own files.
-    let size = (disk.next_multiple_of(4096) + RECORD_BYTES + 4096).to_string();
-    let nodes = (inodes + 6).to_string();
-    let mount = tmpfs(&[(c"size", &size), (c"nr_inodes", &nodes), (c"mode", "755")])?;
+pub(crate) fn writable(limits: &Limits) -> Result<OwnedFd, Errno> {
+    let [(size, bytes), (nodes, count)] = tmpfs_limits(limits);
+    let mount = tmpfs(&[(size, &bytes), (nodes, &count), (c"mode", "755")])?;
     for (folder, mode) in [(c"work", 0o755), (c"tmp", 0o1777), (c"shm", 0o1777)] {
         mkdirat(&mount, folder, Mode::from(mode))?;
         // The keeper's umask does not apply to what the contract says is writable.
         rustix::fs::chmodat(&mount, folder, Mode::from(mode), rustix::fs::AtFlags::empty())?;
     }
-    let processors = millicpus.div_ceil(1000).max(1);
-    let online = if processors == 1 { "0\n".to_owned() } else { format!("0-{}\n", processors - 1) };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = openat(&mount, c"cpu-online", flags, Mode::from(0o444))?;
-    rustix::io::write(&file, online.as_bytes())?;
+    let file = openat(&mount, ONLINE, flags, Mode::from(0o444))?;
+    rustix::io::write(&file, processors(limits).as_bytes())?;
     // Room for the record of an exception, which is wanted most when the run has filled its disk.
     let record = openat(&mount, RECORD, flags, Mode::from(0o600))?;
     rustix::fs::fallocate(&record, rustix::fs::FallocateFlags::KEEP_SIZE, 0, RECORD_BYTES)?;
     Ok(mount)
+}
+
+/// Changes the limits of a writable tree.
+pub(crate) fn resize(writable: &OwnedFd, limits: &Limits) -> Result<(), Errno> {
+    let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+    let context = fspick(writable, c"", flags)?;
+    for (key, value) in tmpfs_limits(limits) {
+        fsconfig_set_string(context.as_fd(), key, value.as_str())?;
+    }
+    fsconfig_reconfigure(context.as_fd())?;
+    let file = openat(writable, ONLINE, OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, processors(limits).as_bytes()).map(drop)
+}
+
+/// The folders themselves take inodes and a page each in some kernels; the caller's limit is for his own files.
+fn tmpfs_limits(limits: &Limits) -> [(&'static CStr, String); 2] {
+    let size = limits.disk.next_multiple_of(4096) + RECORD_BYTES + 4096;
+    [(c"size", size.to_string()), (c"nr_inodes", (limits.inodes + 6).to_string())]
+}
+
+/// The list of processors that a run sees.
+fn processors(limits: &Limits) -> String {
+    match limits.millicpus.div_ceil(1000).max(1) {
+        1 => "0\n".to_owned(),
+        several => format!("0-{}\n", several - 1),
+    }
 }
 
 /// Gives the run its own folders.

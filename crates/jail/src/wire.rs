@@ -9,10 +9,13 @@ use types::{Layer, LimitKind};
 pub const MAX_MESSAGE: usize = 192 << 10;
 
 /// The most descriptors beside one message.
-pub(crate) const MAX_FDS: usize = 4;
+pub(crate) const MAX_FDS: usize = 16;
 
 /// Names one sandbox of one keeper.
 pub type SandboxId = u32;
+
+/// Names one zygote of one keeper.
+pub type ZygoteId = u32;
 
 /// What the root of every sandbox of this keeper is made from, and where its cgroups may go.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +28,8 @@ pub struct Setup {
     pub files: Vec<(String, Vec<u8>)>,
     /// A cgroup that was handed over; found by itself if absent.
     pub cgroup: Option<String>,
+    /// Whether there will be zygotes, whose workers the keeper may have to adopt.
+    pub zygotes: bool,
 }
 
 /// One host tree or device shown inside.
@@ -52,12 +57,40 @@ pub enum BindKind {
 pub enum ToKeeper {
     /// First message of all.
     Setup(Setup),
+    /// Start a zygote. It has failed when [`FromKeeper::ZygoteGone`] says so.
+    Zygote(Zygote),
+    /// Let a zygote go as soon as its last worker has ended.
+    Retire(ZygoteId),
     /// Make a sandbox. Answered by [`FromKeeper::Created`].
     Create(Create),
-    /// Start the program; standard input, output and error travel beside it.
+    /// Start a program that will wait for its order; standard streams travel beside it. Answered by
+    /// [`FromKeeper::Prepared`].
+    Prestart(Start),
+    /// Change the limits of a sandbox in which nothing was started yet. Answered by [`FromKeeper::Leased`].
+    Lease {
+        /// Which.
+        id: SandboxId,
+        /// Its limits from now on.
+        limits: Limits,
+    },
+    /// Start the program; standard input, output and error travel beside it. A program that waits is told its arguments
+    /// and environment.
     Start(Start),
     /// The caller takes the run back.
     Cancel(SandboxId),
+}
+
+/// An interpreter that is started once and forked for each run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Zygote {
+    /// Chosen by the engine.
+    pub id: ZygoteId,
+    /// The interpreter.
+    pub program: String,
+    /// Arguments, the interpreter's own name included.
+    pub argv: Vec<String>,
+    /// Environment as `NAME=value`.
+    pub env: Vec<String>,
 }
 
 /// A sandbox to make.
@@ -67,6 +100,15 @@ pub struct Create {
     pub id: SandboxId,
     /// Walls that the caller can do without, should the host not have them.
     pub accept: Vec<Layer>,
+    /// What it may use.
+    pub limits: Limits,
+    /// The zygote whose fork waits in it, if one should.
+    pub zygote: Option<ZygoteId>,
+}
+
+/// What a sandbox may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
     /// Bytes of memory.
     pub memory: u64,
     /// Processors in thousandths.
@@ -88,9 +130,10 @@ pub struct Create {
 pub struct Start {
     /// The sandbox.
     pub id: SandboxId,
-    /// Candidates for the program's path, tried in order; more than one when it is looked up on `PATH`.
+    /// Candidates for the program's path, tried in order; more than one when it is looked up on `PATH`. A worker is there
+    /// already and needs none.
     pub programs: Vec<String>,
-    /// Arguments, the program's own name included.
+    /// Arguments, the program's own name included; a worker's begin with its file.
     pub argv: Vec<String>,
     /// Environment as `NAME=value`.
     pub env: Vec<String>,
@@ -114,6 +157,21 @@ pub enum FromKeeper {
         id: SandboxId,
         /// Host user and group that own its files.
         owner: (u32, u32),
+    },
+    /// The worker of a sandbox is there and waits.
+    Prepared {
+        /// Which.
+        id: SandboxId,
+    },
+    /// The limits of a sandbox are changed.
+    Leased {
+        /// Which.
+        id: SandboxId,
+    },
+    /// A zygote is gone, or was none to begin with.
+    ZygoteGone {
+        /// Which.
+        id: ZygoteId,
     },
     /// The sandbox is gone, and all its processes with it.
     Ended {
@@ -182,21 +240,29 @@ pub(crate) enum ToInit {
         accept: Vec<Layer>,
         /// Whether nobody counts memory outside processes.
         unmetered: bool,
-        /// `RLIMIT_DATA`, where no cgroup counts memory.
-        data: Option<u64>,
-        /// Processes and threads, the second meter.
-        pids: u64,
-        /// Whole seconds of processor time per process, the second meter.
-        cpu: Option<u64>,
+        /// Whether a worker will come in: it needs the namespaces and the rules.
+        open: bool,
     },
     /// Start the program; its standard streams travel beside it.
-    Start { programs: Vec<String>, argv: Vec<String>, env: Vec<String> },
+    /// A fourth descriptor is the channel of a program that waits for its order.
+    Start { programs: Vec<String>, argv: Vec<String>, env: Vec<String>, limits: Rlimits },
+}
+
+/// Limits that each process of a run carries itself.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Rlimits {
+    /// Processes and threads, the second meter.
+    pub(crate) pids: u64,
+    /// `RLIMIT_DATA`, where no cgroup counts memory.
+    pub(crate) data: Option<u64>,
+    /// Whole seconds of processor time per process, the second meter.
+    pub(crate) cpu: Option<u64>,
 }
 
 /// From a sandbox's init to the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// Everything is closed; its `/proc` travels beside it.
+    /// Everything is closed; its `/proc` travels beside it, then, if it is open, its namespaces and its Landlock rules.
     Sealed { layers: Vec<Layer> },
     /// A step failed; nothing of the user's ran.
     Failed(Trouble),

@@ -38,6 +38,8 @@ pub struct ExecRequest {
     pub image: Option<String>,
     /// Globs of files to bring back with their content.
     pub collect: Vec<String>,
+    /// Whether a fresh interpreter must be started, though one waits.
+    pub cold: bool,
 }
 
 /// A program's text. Files may hold any bytes (a coding line says which); requests hold text.

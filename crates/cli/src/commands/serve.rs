@@ -43,7 +43,7 @@ impl Serve {
         let runtime = runtime.map_err(Failure::runtime)?;
         let options = server::Options { listen: self.listen, idle_exit: self.idle_exit };
         runtime.block_on(async {
-            let server = Server::bind(engine, &options)?;
+            let server = Server::bind(engine.with_pool(), &options)?;
             let address = server.address().map_err(Failure::runtime)?;
             let (socket, key) = (server.socket(), server.key_file());
             // Nobody may be there to read it.

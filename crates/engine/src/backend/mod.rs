@@ -28,12 +28,18 @@ pub trait Backend: Send + Sync {
     fn capabilities<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>>;
     /// Makes an empty sandbox. Dropping it kills every process inside.
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>>;
+    /// Lets go of what it keeps for runs that have not come in a while.
+    fn drain(&self) {}
 }
 
 /// An isolated place. It could serve more than one program; a run uses it for one.
 pub trait Sandbox: Send {
     /// Its `/work` and `/tmp`, from outside.
     fn tree(&self) -> &WorkTree;
+    /// Whether it can still be used: one that was made ahead of need may have been killed since.
+    fn is_alive(&self) -> bool;
+    /// Gives it other limits than it was made with, before anything is placed or started in it.
+    fn lease<'a>(&'a mut self, limits: &'a Limits) -> BoxFuture<'a, Result<(), BackendError>>;
     /// Runs one program to its end, whatever that is. All processes are gone when this returns.
     fn run<'a>(
         &'a mut self,
@@ -62,12 +68,36 @@ pub struct SandboxSpec {
     pub accept: Vec<Layer>,
     /// Host trees beyond the system's own that must be visible, by their own paths.
     pub extra_roots: Vec<String>,
+    /// The interpreter that waits in it, if one should.
+    pub worker: Option<WorkerSpec>,
 }
 
-/// A program to run.
+/// How an interpreter comes to wait in a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WorkerKind {
+    /// Started once, as trusted code, and forked into each sandbox.
+    Forked,
+    /// Started in the sandbox itself.
+    Started,
+}
+
+/// An interpreter that waits in a sandbox for its program.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerSpec {
+    /// How it comes there.
+    pub kind: WorkerKind,
+    /// The interpreter.
+    pub program: String,
+    /// How it is started, its own name included.
+    pub argv: Vec<String>,
+    /// `NAME=value`.
+    pub env: Vec<String>,
+}
+
+/// A program to run, or what a worker is told.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// Paths to try, in order.
+    /// Paths to try, in order; none for a worker.
     pub programs: Vec<String>,
     /// Arguments, the name included.
     pub argv: Vec<String>,

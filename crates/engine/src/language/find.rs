@@ -38,11 +38,11 @@ const SIGNS_OF_A_HOME: &[&str] = &[
 
 /// A program that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub struct Found {
     /// How it is called, inside as on the host.
-    pub(crate) program: String,
+    pub program: String,
     /// Trees that must be visible for it to work, beyond the system's own.
-    pub(crate) roots: Vec<String>,
+    pub roots: Vec<String>,
 }
 
 impl Found {

@@ -3,9 +3,12 @@
 mod find;
 mod recipe;
 
-pub(crate) use find::{Found, find, visible_interpreters};
+pub use find::Found;
+pub(crate) use find::{find, visible_interpreters};
 pub use recipe::Recipe;
 pub(crate) use recipe::{Fill, RECIPES, Recorder, Step};
+
+use crate::settings::Settings;
 
 /// Where the interpreters' drivers leave the record of an exception.
 pub(crate) const EXCEPTION_RECORD: &str = ".saggar-exception.json";
@@ -26,6 +29,13 @@ pub(crate) fn recipe(name: &str) -> Option<&'static Recipe> {
 pub fn for_file_name(name: &str) -> Option<&'static str> {
     let (_, ending) = name.rsplit_once('.')?;
     RECIPES.iter().find(|recipe| recipe.endings.contains(&ending)).map(|recipe| recipe.name)
+}
+
+/// The real program that runs `language` here: what a run would use, never a shim.
+#[must_use]
+pub fn program_of(language: &str, settings: &Settings) -> Option<Found> {
+    let recipe = recipe(language)?;
+    find(recipe.name, recipe.programs, settings)
 }
 
 /// Every recipe's name, for messages.

@@ -2,6 +2,8 @@
 
 use types::Limits;
 
+use crate::backend::WorkerKind;
+
 pub(super) const PYTHON_DRIVER: &str = "/opt/saggar/python.py";
 pub(super) const NODE_DRIVER: &str = "/opt/saggar/node.cjs";
 
@@ -28,6 +30,18 @@ pub struct Recipe {
     pub(crate) needs: Option<((u32, u32), &'static str)>,
     /// Who records an exception.
     pub(crate) recorder: Recorder,
+    /// How it is started ahead of need, if its interpreter can be.
+    pub(crate) worker: Option<Worker>,
+}
+
+/// An interpreter that is started ahead of need.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) kind: WorkerKind,
+    /// How it, or the zygote that forks it, is started; modules to preload are a zygote's arguments.
+    pub(crate) start: Step,
+    /// What it is told, in place of the command.
+    pub(crate) order: Step,
 }
 
 /// A command. In its words `{program}` is the program found, `{file}` the code, `{stem}` its name without ending,
@@ -116,6 +130,7 @@ const PLAIN: Recipe = Recipe {
     version: &["--version"],
     needs: None,
     recorder: Recorder::None,
+    worker: None,
 };
 
 /// Compiled to `/work/main`.
@@ -132,6 +147,16 @@ pub(crate) const RECIPES: &[Recipe] = &[
         // Unbuffered: output written before a kill is output that was returned. No bytecode: it is no file of the run.
         run: run(&["{program}", "-u", "-B", PYTHON_DRIVER, "/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
         recorder: Recorder::Driver,
+        worker: Some(Worker {
+            kind: WorkerKind::Forked,
+            start: Step {
+                program: None,
+                argv: &["{program}", "-u", "-B", PYTHON_DRIVER, "--zygote", "{args}"],
+                // Threads do not survive a fork: preloaded packages must not start any.
+                env: &[("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1"), ("MKL_NUM_THREADS", "1")],
+            },
+            order: run(&["/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
+        }),
         ..PLAIN
     },
     Recipe {
@@ -150,6 +175,11 @@ pub(crate) const RECIPES: &[Recipe] = &[
         programs: &["node", "nodejs"],
         run: run(&["{program}", "--max-old-space-size={heap_mb}", "--require", NODE_DRIVER, "/work/{file}", "{args}"]),
         recorder: Recorder::Driver,
+        worker: Some(Worker {
+            kind: WorkerKind::Started,
+            start: run(&["{program}", NODE_DRIVER, "--worker"]),
+            order: run(&["{heap_mb}", "/work/{file}", "{args}"]),
+        }),
         ..PLAIN
     },
     Recipe {
@@ -170,6 +200,17 @@ pub(crate) const RECIPES: &[Recipe] = &[
         ]),
         needs: Some(((22, 6), "Node 22.6, the first that strips types")),
         recorder: Recorder::Driver,
+        worker: Some(Worker {
+            kind: WorkerKind::Started,
+            start: run(&[
+                "{program}",
+                "--experimental-strip-types",
+                "--disable-warning=ExperimentalWarning",
+                NODE_DRIVER,
+                "--worker",
+            ]),
+            order: run(&["{heap_mb}", "/work/{file}", "{args}"]),
+        }),
         ..PLAIN
     },
     Recipe {

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use types::Layer;
 
-use crate::wire::Create;
+use crate::wire::Limits;
 
 pub(crate) use place::{Placement, prefix};
 
@@ -53,7 +53,7 @@ impl Tree {
     }
 
     /// A new, empty group with the run's limits on it.
-    pub(crate) fn create(&self, name: &str, limits: &Create) -> Result<Option<Group>, Errno> {
+    pub(crate) fn create(&self, name: &str, limits: &Limits) -> Result<Option<Group>, Errno> {
         Ok(match self {
             Self::V1(tree) => Some(Group::V1(tree.create(name, limits)?)),
             Self::V2(tree) => Some(Group::V2(tree.create(name, limits)?)),
@@ -100,6 +100,14 @@ impl Group {
         match self {
             Self::V1(group) => group.event(),
             Self::V2(_) => None,
+        }
+    }
+
+    /// Changes the limits of a group that holds no program yet.
+    pub(crate) fn limit(&self, limits: &Limits) -> Result<(), Errno> {
+        match self {
+            Self::V1(group) => group.limit(limits),
+            Self::V2(group) => group.limit(limits),
         }
     }
 

@@ -1,7 +1,7 @@
 //! cgroup v1: one folder per controller.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags, open};
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use types::Layer;
 
 use super::{Counts, make, read_keyed, read_number, remove, write};
-use crate::wire::Create;
+use crate::wire::Limits;
 
 /// Folders below which groups can be made; each controller may be missing by itself.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Tree {
         layers
     }
 
-    pub(super) fn create(&self, name: &str, limits: &Create) -> Result<Group, Errno> {
+    pub(super) fn create(&self, name: &str, limits: &Limits) -> Result<Group, Errno> {
         // Filled step by step, so that a failure half-way removes what was made.
         let mut group = Group::default();
         let result = self.fill(&mut group, name, limits);
@@ -53,39 +53,44 @@ impl Tree {
         result.map(|()| group)
     }
 
-    fn fill(&self, group: &mut Group, name: &str, limits: &Create) -> Result<(), Errno> {
-        if let Some(parent) = &self.memory {
+    fn fill(&self, group: &mut Group, name: &str, limits: &Limits) -> Result<(), Errno> {
+        let folder = |parent: &PathBuf, place: &mut Option<PathBuf>| -> Result<(), Errno> {
             let folder = parent.join(name);
             make(&folder)?;
-            group.memory = Some(folder.clone());
-            write(&folder.join("memory.limit_in_bytes"), &limits.memory.to_string())?;
-            // Memory and swap together: equal limits leave no swap. Kernels without swap accounting lack the file.
-            match write(&folder.join("memory.memsw.limit_in_bytes"), &limits.memory.to_string()) {
-                Ok(()) | Err(Errno::NOENT | Errno::OPNOTSUPP | Errno::ACCESS) => {}
-                Err(errno) => return Err(errno),
-            }
-            // Socket buffers have a counter of their own here.
-            match write(&folder.join("memory.kmem.tcp.limit_in_bytes"), &limits.memory.to_string()) {
-                Ok(()) | Err(Errno::NOENT | Errno::OPNOTSUPP | Errno::ACCESS) => {}
-                Err(errno) => return Err(errno),
-            }
+            *place = Some(folder);
+            Ok(())
+        };
+        self.memory.as_ref().map_or(Ok(()), |parent| folder(parent, &mut group.memory))?;
+        self.pids.as_ref().map_or(Ok(()), |parent| folder(parent, &mut group.pids))?;
+        self.cpu.as_ref().map_or(Ok(()), |parent| folder(parent, &mut group.cpu))?;
+        match &self.cpuacct {
+            // Where both controllers are mounted together it is the same folder.
+            Some(parent) if self.cpu.as_ref() == Some(parent) => group.cpuacct.clone_from(&group.cpu),
+            Some(parent) => folder(parent, &mut group.cpuacct)?,
+            None => {}
+        }
+        group.limit(limits)?;
+        if let Some(folder) = &group.memory {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let control = open(folder.join("memory.oom_control"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
             let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
             write(&folder.join("cgroup.event_control"), &line)?;
             group.event = Some(event);
         }
-        if let Some(parent) = &self.pids {
-            let folder = parent.join(name);
-            make(&folder)?;
-            group.pids = Some(folder.clone());
+        Ok(())
+    }
+}
+
+impl Group {
+    pub(super) fn limit(&self, limits: &Limits) -> Result<(), Errno> {
+        if let Some(folder) = &self.memory {
+            limit_memory(folder, limits.memory)?;
+        }
+        if let Some(folder) = &self.pids {
             // Init is one of them, the caller's limit is for his own processes.
             write(&folder.join("pids.max"), &(limits.pids + 1).to_string())?;
         }
-        if let Some(parent) = &self.cpu {
-            let folder = parent.join(name);
-            make(&folder)?;
-            group.cpu = Some(folder.clone());
+        if let Some(folder) = &self.cpu {
             write(&folder.join("cpu.cfs_period_us"), "100000")?;
             // A group above us may have a smaller share already; then that one holds.
             match write(&folder.join("cpu.cfs_quota_us"), &(limits.millicpus * 100).max(1000).to_string()) {
@@ -93,19 +98,9 @@ impl Tree {
                 Err(errno) => return Err(errno),
             }
         }
-        if let Some(parent) = &self.cpuacct {
-            let folder = parent.join(name);
-            // Where both controllers are mounted together it is the same folder.
-            if group.cpu.as_ref() != Some(&folder) {
-                make(&folder)?;
-            }
-            group.cpuacct = Some(folder);
-        }
         Ok(())
     }
-}
 
-impl Group {
     fn folders(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.memory, &self.pids, &self.cpu, &self.cpuacct].into_iter().flatten()
     }
@@ -141,5 +136,31 @@ impl Group {
         // Every one is tried, also when another is still busy.
         let results: Vec<_> = self.folders().map(|folder| remove(folder)).collect();
         results.into_iter().collect()
+    }
+}
+
+/// Memory, then memory and swap together: equal limits leave no swap. The second may never be below the first, so a
+/// limit that grows is written in the other order.
+fn limit_memory(folder: &Path, bytes: u64) -> Result<(), Errno> {
+    let text = bytes.to_string();
+    let both = || match write(&folder.join("memory.memsw.limit_in_bytes"), &text) {
+        // Kernels without swap accounting lack the file.
+        Ok(()) | Err(Errno::NOENT | Errno::OPNOTSUPP | Errno::ACCESS) => Ok(()),
+        Err(errno) => Err(errno),
+    };
+    match write(&folder.join("memory.limit_in_bytes"), &text) {
+        Err(Errno::INVAL) => {
+            both()?;
+            write(&folder.join("memory.limit_in_bytes"), &text)?;
+        }
+        other => {
+            other?;
+            both()?;
+        }
+    }
+    // Socket buffers have a counter of their own here.
+    match write(&folder.join("memory.kmem.tcp.limit_in_bytes"), &text) {
+        Ok(()) | Err(Errno::NOENT | Errno::OPNOTSUPP | Errno::ACCESS) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use types::Layer;
 
 use super::{Counts, make, read_keyed, read_number, remove, write};
-use crate::wire::Create;
+use crate::wire::Limits;
 
 /// A folder with controllers switched on for what is below it.
 #[derive(Debug)]
@@ -30,45 +30,44 @@ impl Tree {
         self.controllers.clone()
     }
 
-    pub(super) fn create(&self, name: &str, limits: &Create) -> Result<Group, Errno> {
+    pub(super) fn create(&self, name: &str, limits: &Limits) -> Result<Group, Errno> {
         let path = self.parent.join(name);
         make(&path)?;
-        let made = self
-            .limit(&path, limits)
-            .and_then(|()| open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()));
-        match made {
-            Ok(folder) => Ok(Group { controllers: self.controllers.clone(), path, folder }),
-            Err(errno) => {
-                let _ = remove(&path);
-                Err(errno)
-            }
+        let opened = open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let made = opened.and_then(|folder| {
+            let group = Group { controllers: self.controllers.clone(), path: path.clone(), folder };
+            group.limit(limits).map(|()| group)
+        });
+        if made.is_err() {
+            let _ = remove(&path);
         }
+        made
     }
+}
 
-    fn limit(&self, path: &std::path::Path, limits: &Create) -> Result<(), Errno> {
+impl Group {
+    pub(super) fn limit(&self, limits: &Limits) -> Result<(), Errno> {
         for controller in &self.controllers {
             match controller {
                 Layer::CgroupMemory => {
-                    write(&path.join("memory.max"), &limits.memory.to_string())?;
+                    write(&self.path.join("memory.max"), &limits.memory.to_string())?;
                     // A kernel without swap has no such file, and no swap to forbid.
-                    match write(&path.join("memory.swap.max"), "0") {
+                    match write(&self.path.join("memory.swap.max"), "0") {
                         Ok(()) | Err(Errno::NOENT) => {}
                         Err(errno) => return Err(errno),
                     }
-                    write(&path.join("memory.oom.group"), "1")?;
+                    write(&self.path.join("memory.oom.group"), "1")?;
                 }
-                Layer::CgroupPids => write(&path.join("pids.max"), &(limits.pids + 1).to_string())?,
+                Layer::CgroupPids => write(&self.path.join("pids.max"), &(limits.pids + 1).to_string())?,
                 Layer::CgroupCpu => {
-                    write(&path.join("cpu.max"), &format!("{} 100000", (limits.millicpus * 100).max(1000)))?;
+                    write(&self.path.join("cpu.max"), &format!("{} 100000", (limits.millicpus * 100).max(1000)))?;
                 }
                 _ => {}
             }
         }
         Ok(())
     }
-}
 
-impl Group {
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
     }

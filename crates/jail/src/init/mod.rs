@@ -5,6 +5,7 @@
 
 mod root;
 mod seal;
+mod zygote;
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -12,8 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, chdir, set_dumpable_behavior,
-    set_parent_process_death_signal, setrlimit, setsid, wait,
+    DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, chdir, set_dumpable_behavior,
+    set_parent_process_death_signal, setsid, wait,
 };
 use types::Layer;
 
@@ -22,9 +23,10 @@ use crate::channel::Channel;
 use crate::ids;
 use crate::stage::Overlay;
 use crate::sys::{self, CStrings};
-use crate::wire::{FromInit, ToInit, Trouble};
+use crate::wire::{FromInit, Rlimits, ToInit, Trouble};
 
 pub(crate) use seal::{FILES_ABI, SCOPE_ABI};
+pub(crate) use zygote::Birth;
 
 /// What a fork of the keeper has in hand when it becomes init.
 pub(crate) struct Init {
@@ -36,13 +38,6 @@ pub(crate) struct Init {
     pub(crate) doors: Vec<OwnedFd>,
     /// Host trees that lie where the run's own folders are.
     pub(crate) overlays: Vec<Overlay>,
-}
-
-/// Limits that each process of the run carries itself.
-struct Rlimits {
-    pids: u64,
-    data: Option<u64>,
-    cpu: Option<u64>,
 }
 
 /// A step that failed, before it is told to the keeper.
@@ -92,7 +87,7 @@ fn serve(
 ) -> Result<Infallible, Option<Trouble>> {
     doors.iter().try_for_each(cgroup::enter).wall(Layer::CgroupMemory, "enter the cgroup")?;
     drop(doors);
-    let Some((ToInit::Go { map_own, guest, without, accept, unmetered, data, pids, cpu }, _)) =
+    let Some((ToInit::Go { map_own, guest, without, accept, unmetered, open }, _)) =
         channel.recv().step("wait for the keeper")?
     else {
         return Err(None);
@@ -107,14 +102,22 @@ fn serve(
     // Changing ids cleared it: only now does it hold. The keeper's end of the channel is the second way to notice.
     set_parent_process_death_signal(Some(Signal::KILL)).step("tie init to the keeper")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide init's memory")?;
-    seal::close(unmetered, &accept, &mut layers)?;
-    channel.send(&FromInit::Sealed { layers }, &[proc.as_fd()]).step("report to the keeper")?;
-    drop(proc);
+    let mut beside = vec![proc];
+    if open {
+        beside.extend(root::namespaces().step("open the namespaces")?);
+    }
+    let rules = seal::close(unmetered, &accept, &mut layers)?;
+    beside.extend(rules.filter(|_| open));
+    let fds: Vec<_> = beside.iter().map(AsFd::as_fd).collect();
+    channel.send(&FromInit::Sealed { layers }, &fds).step("report to the keeper")?;
+    drop(fds);
+    drop(beside);
 
-    let Some((ToInit::Start { programs, argv, env }, streams)) = channel.recv().step("wait for the program")? else {
+    let Some((ToInit::Start { programs, argv, env, limits }, streams)) = channel.recv().step("wait for the program")?
+    else {
         return Err(None);
     };
-    let main = start(&programs, &argv, &env, streams, &Rlimits { pids, data, cpu })?;
+    let main = start(&programs, &argv, &env, streams, &limits)?;
     let report = reap_until(main).step("wait for the program's end")?;
     channel.send(&report, &[]).step("report to the keeper")?;
     // The keeper kills the whole namespace now; until then orphans still need a reaper.
@@ -170,12 +173,17 @@ fn become_program(
     sys::reset_signals();
     setsid().step("leave the session")?;
     chdir("/work").step("enter /work")?;
-    limits.apply().step("set resource limits")?;
+    limits.apply_to(None).step("set resource limits")?;
+    let mut streams = streams;
+    let channel = if streams.len() == 4 { streams.pop() } else { None };
     let [stdin, stdout, stderr] =
         <[OwnedFd; 3]>::try_from(streams).map_err(|_| Errno::BADF).step("take the standard streams")?;
     rustix::stdio::dup2_stdin(stdin).step("place standard input")?;
     rustix::stdio::dup2_stdout(stdout).step("place standard output")?;
     rustix::stdio::dup2_stderr(stderr).step("place standard error")?;
+    if let Some(channel) = channel {
+        sys::place_channel(&channel).step("place the channel")?;
+    }
     // Everything else is closed on exec; what is not would be a leak, so that it is checked by the hostile programs.
     let mut errno = Errno::NOENT;
     for program in &programs {
@@ -185,36 +193,6 @@ fn become_program(
         }
     }
     Err(errno).step("start the program")
-}
-
-impl Rlimits {
-    fn apply(&self) -> Result<(), Errno> {
-        let mib = 1 << 20;
-        set(Resource::Core, 0, 0)?;
-        set(Resource::Nofile, 1024, 4096)?;
-        set(Resource::Memlock, 8 * mib, 8 * mib)?;
-        set(Resource::Stack, 8 * mib, 64 * mib)?;
-        set(Resource::Msgqueue, 819_200, 819_200)?;
-        set(Resource::Sigpending, 4096, 4096)?;
-        set(Resource::Nice, 0, 0)?;
-        set(Resource::Rtprio, 0, 0)?;
-        // Counted inside this user namespace, init included.
-        set(Resource::Nproc, self.pids + 1, self.pids + 1)?;
-        if let Some(data) = self.data {
-            set(Resource::Data, data, data)?;
-        }
-        if let Some(cpu) = self.cpu {
-            set(Resource::Cpu, cpu, cpu + 1)?;
-        }
-        Ok(())
-    }
-}
-
-/// Never above what the keeper itself may have: raising needs a right that even root can lack.
-fn set(resource: Resource, soft: u64, hard: u64) -> Result<(), Errno> {
-    let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
-    let hard = hard.min(most);
-    setrlimit(resource, Rlimit { current: Some(soft.min(hard)), maximum: Some(hard) })
 }
 
 /// Reaps everything until `main` itself is gone. Siblings made by `CLONE_PARENT` have other numbers and forge nothing.

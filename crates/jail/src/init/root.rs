@@ -17,6 +17,7 @@ use crate::ids;
 use crate::stage::{self, Overlay};
 use crate::sys::{self, MountAttr};
 use crate::wire::Trouble;
+use crate::zygote;
 
 /// Who the sandbox is, and what it goes without.
 pub(super) struct Identity<'a> {
@@ -37,10 +38,12 @@ pub(super) fn enter(
 ) -> Result<OwnedFd, Trouble> {
     let Identity { guest, without, accept } = identity;
     // Only here: with cgroup v1 init has just moved itself, and the namespace shows the group it began in.
-    match ids::unshare_cgroup_view() {
-        Ok(()) => layers.push(Layer::CgroupNs),
-        Err(_) if accept.contains(&Layer::CgroupNs) => {}
-        Err(errno) => return Err(errno).wall(Layer::CgroupNs, "make a cgroup namespace"),
+    if !without.contains(&Layer::CgroupNs) {
+        match ids::unshare_cgroup_view() {
+            Ok(()) => layers.push(Layer::CgroupNs),
+            Err(_) if accept.contains(&Layer::CgroupNs) => {}
+            Err(errno) => return Err(errno).wall(Layer::CgroupNs, "make a cgroup namespace"),
+        }
     }
     ids::become_guest(guest.0, guest.1).wall(Layer::UserNs, "become the user of the sandbox")?;
     // What was given up is the host's own: nothing of it is touched.
@@ -79,6 +82,12 @@ pub(super) fn enter(
     layers.push(Layer::PidNs);
     drop(proc);
     open(c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).step("open /proc")
+}
+
+/// This process's namespaces, the user's first: who joins that one may join the others.
+pub(super) fn namespaces() -> Result<Vec<OwnedFd>, Errno> {
+    let open = |path: &&str| open(*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    zygote::NAMESPACES.iter().map(open).collect()
 }
 
 /// A second wall behind the filter: in this user namespace no further ones can be made. It is not a layer of its own,

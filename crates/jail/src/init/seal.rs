@@ -1,8 +1,10 @@
 //! The last steps before user code: Landlock, no capabilities, no new privileges, the filter.
 
+use std::os::fd::OwnedFd;
+
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope,
+    Scope,
 };
 use rustix::io::Errno;
 use rustix::thread::{
@@ -16,14 +18,18 @@ use crate::seccomp::{self, Profile};
 use crate::sys;
 use crate::wire::Trouble;
 
-/// Closes everything that the run does not need. Nothing after this can be undone, by us or by the program.
-pub(super) fn close(unmetered: bool, accept: &[Layer], layers: &mut Vec<Layer>) -> Result<(), Trouble> {
+/// Closes everything that the run does not need. Nothing after this can be undone, by us or by the program. What comes
+/// back are the rules for files, for a worker that closes itself by the same.
+pub(super) fn close(unmetered: bool, accept: &[Layer], layers: &mut Vec<Layer>) -> Result<Option<OwnedFd>, Trouble> {
     drop_capabilities().wall(Layer::CapsDropped, "drop every capability")?;
     layers.push(Layer::CapsDropped);
     set_no_new_privs(true).wall(Layer::NoNewPrivs, "set no_new_privs")?;
     layers.push(Layer::NoNewPrivs);
+    let mut rules = None;
     if sys::landlock_abi() >= FILES_ABI {
-        restrict_files().wall(Layer::LandlockFs, "restrict files with Landlock")?;
+        let made = rules_for_files().wall(Layer::LandlockFs, "make Landlock rules")?;
+        sys::landlock_restrict(&made).wall(Layer::LandlockFs, "restrict files with Landlock")?;
+        rules = Some(made);
         layers.push(Layer::LandlockFs);
         if sys::landlock_abi() >= SCOPE_ABI {
             layers.push(Layer::LandlockScope);
@@ -35,11 +41,11 @@ pub(super) fn close(unmetered: bool, accept: &[Layer], layers: &mut Vec<Layer>) 
         Err(_) if accept.contains(&Layer::Seccomp) => {}
         Err(errno) => return Err(errno).wall(Layer::Seccomp, "load the system call filter"),
     }
-    Ok(())
+    Ok(rules)
 }
 
 /// Bounding set first: emptying it needs a capability.
-fn drop_capabilities() -> Result<(), Errno> {
+pub(super) fn drop_capabilities() -> Result<(), Errno> {
     for number in 0..64 {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
             Ok(()) => {}
@@ -76,8 +82,18 @@ pub(crate) const SCOPE_ABI: i32 = 6;
 /// The newest rights we know how to name; older kernels get what they have.
 const NEWEST: ABI = ABI::V6;
 
+/// Keeps signals to ourselves, where this kernel can. Needs `no_new_privs`.
+pub(super) fn fence_signals() -> Result<(), Errno> {
+    if sys::landlock_abi() < SCOPE_ABI {
+        return Ok(());
+    }
+    let refused = |_| Errno::PERM;
+    let rules = Ruleset::default().scope(Scope::Signal).and_then(Ruleset::create).map_err(refused)?;
+    Option::<OwnedFd>::from(rules).map_or(Err(Errno::OPNOTSUPP), |rules| sys::landlock_restrict(&rules))
+}
+
 /// Read and execute everywhere under the root's known trees, write in the run's own folders, nothing else.
-fn restrict_files() -> Result<(), Errno> {
+fn rules_for_files() -> Result<OwnedFd, Errno> {
     let read = AccessFs::from_read(NEWEST);
     let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let refused = |_| Errno::PERM;
@@ -98,6 +114,5 @@ fn restrict_files() -> Result<(), Errno> {
     add("/tmp", own)?;
     add("/dev/shm", own)?;
     add("/dev", AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile)?;
-    let status = rules.restrict_self().map_err(|_| Errno::PERM)?;
-    if status.ruleset == RulesetStatus::NotEnforced { Err(Errno::OPNOTSUPP) } else { Ok(()) }
+    Option::<OwnedFd>::from(rules).ok_or(Errno::OPNOTSUPP)
 }

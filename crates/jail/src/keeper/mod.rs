@@ -5,6 +5,7 @@
 mod namespaces;
 mod sandbox;
 pub(crate) mod watch;
+mod zygote;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
 use rustix::time::Timespec;
 use types::Layer;
 
@@ -20,13 +21,19 @@ use crate::cgroup::{self, Group, Placement, Tree};
 use crate::channel::Channel;
 use crate::ids::{self, Ids};
 use crate::init::{self, Step};
+use crate::seccomp::Profile;
 use crate::stage::{self, Overlay};
 use crate::sys;
-use crate::wire::{Cost, Create, End, FromKeeper, SandboxId, Setup, Start, ToKeeper, Trouble};
+use crate::wire::{self, Cost, Create, End, FromKeeper, Limits, SandboxId, Setup, Start, ToKeeper, Trouble, ZygoteId};
 use sandbox::Sandbox;
+use zygote::{News, Zygote};
 
-/// Epoll's name for the engine's channel; sandboxes are `id * 4 + kind`.
+/// Epoll's name for the engine's channel; sandboxes are `id * 4 + kind`, zygotes are their id with this bit.
 const ENGINE: u64 = u64::MAX;
+const ZYGOTE: u64 = 1 << 62;
+
+/// The step that fails where a zygote was lost.
+pub const NO_WORKER: &str = "fork a worker";
 
 /// Which descriptor of a sandbox became readable.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +44,8 @@ pub(crate) enum Source {
     Gone = 1,
     /// Its memory ran out.
     Memory = 2,
+    /// Its worker said something.
+    Worker = 3,
 }
 
 /// Lives until the engine is gone. Called once, by the helper program's `main`.
@@ -64,6 +73,9 @@ struct Keeper {
     tree: Tree,
     prefix: String,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
+    zygotes: BTreeMap<ZygoteId, Zygote>,
+    /// Workers that may have become ours, since their zygote was lost.
+    orphans: usize,
     /// Groups whose last process is gone but which the kernel still calls busy.
     leaving: Vec<Group>,
     buffer: Vec<u8>,
@@ -78,6 +90,10 @@ impl Keeper {
             .and_then(|overlays| {
                 // From here on nobody of the same user can look into the keeper.
                 set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the keeper's memory")?;
+                if setup.zygotes {
+                    // Workers that lose their zygote become ours: until they are reaped, the inits beside them cannot end.
+                    set_child_subreaper(Some(getpid())).step("adopt workers")?;
+                }
                 Ok(overlays)
             })
             .and_then(|overlays| {
@@ -106,6 +122,8 @@ impl Keeper {
             tree,
             prefix: cgroup::prefix(),
             sandboxes: BTreeMap::new(),
+            zygotes: BTreeMap::new(),
+            orphans: 0,
             leaving: Vec::new(),
             buffer: Vec::new(),
         };
@@ -136,6 +154,8 @@ impl Keeper {
                     if !self.hear_engine()? {
                         return Ok(());
                     }
+                } else if data & ZYGOTE != 0 {
+                    self.hear_zygote(ZygoteId::try_from(data & !ZYGOTE).unwrap_or(0))?;
                 } else {
                     self.hear_sandbox(data)?;
                 }
@@ -143,6 +163,16 @@ impl Keeper {
             let now = Instant::now();
             self.sandboxes.values_mut().for_each(|sandbox| sandbox.tick(now));
             self.leaving.retain(|group| group.remove().is_err());
+            self.reap_orphans();
+        }
+    }
+
+    fn reap_orphans(&mut self) {
+        while self.orphans > 0 && sys::reap_orphan() {
+            self.orphans -= 1;
+        }
+        if self.sandboxes.is_empty() {
+            self.orphans = 0;
         }
     }
 
@@ -150,7 +180,7 @@ impl Keeper {
     fn sleep(&self) -> Option<Duration> {
         let now = Instant::now();
         let limits = self.sandboxes.values().filter_map(Sandbox::next_check);
-        let retry = (!self.leaving.is_empty()).then(|| now + Duration::from_millis(2));
+        let retry = (!self.leaving.is_empty() || self.orphans > 0).then(|| now + Duration::from_millis(2));
         limits.chain(retry).min().map(|at| at.saturating_duration_since(now))
     }
 
@@ -163,8 +193,16 @@ impl Keeper {
                 Ok(None) => return Ok(false),
                 Ok(Some((message, fds))) => match message {
                     ToKeeper::Setup(_) => return Err(Errno::PROTO),
+                    ToKeeper::Zygote(spec) => self.start_zygote(&spec)?,
+                    ToKeeper::Retire(id) => self.retire(id),
                     ToKeeper::Create(create) => self.create(&create)?,
-                    ToKeeper::Start(start) => self.start(&start, &fds),
+                    ToKeeper::Prestart(start) => self.prestart(start, fds),
+                    ToKeeper::Lease { id, limits } => self.lease(id, limits)?,
+                    ToKeeper::Start(start) => {
+                        if let Some(sandbox) = self.sandboxes.get_mut(&start.id) {
+                            sandbox.start(start, fds);
+                        }
+                    }
                     ToKeeper::Cancel(id) => {
                         if let Some(sandbox) = self.sandboxes.get_mut(&id) {
                             sandbox.end_by(End::Cancelled);
@@ -200,7 +238,7 @@ impl Keeper {
 
     fn make(&mut self, create: &Create) -> Result<Sandbox, Trouble> {
         let name = format!("{}{}", self.prefix, create.id);
-        let group = self.tree.create(&name, create).step("make a cgroup")?;
+        let group = self.tree.create(&name, &create.limits).step("make a cgroup")?;
         let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group).map_err(|failed| {
             let (trouble, group) = *failed;
             self.leaving.extend(group.filter(|group| group.remove().is_err()));
@@ -225,9 +263,14 @@ impl Keeper {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(name), epoll::EventFlags::IN)
     }
 
-    fn start(&mut self, start: &Start, fds: &[OwnedFd]) {
-        if let Some(sandbox) = self.sandboxes.get_mut(&start.id) {
-            sandbox.start(start, fds);
+    fn lease(&mut self, id: SandboxId, limits: Limits) -> Result<(), Errno> {
+        let Some(sandbox) = self.sandboxes.get_mut(&id) else { return Ok(()) };
+        match sandbox.lease(limits) {
+            Ok(()) => self.engine.send(&FromKeeper::Leased { id }, &[]),
+            Err(trouble) => {
+                sandbox.end_by(End::Failed(trouble));
+                Ok(())
+            }
         }
     }
 
@@ -239,12 +282,132 @@ impl Keeper {
                 // Init's end is closed: it is going. Its pidfd tells when.
                 let _ = epoll::delete(&self.epoll, sandbox.init.as_fd());
             }
+            if sandbox.wants_worker() {
+                self.order_worker(id);
+            }
+        } else if data % 4 == Source::Worker as u64 {
+            let heard = sandbox.hear_worker();
+            if heard.is_ok() && sandbox.is_prepared() {
+                self.engine.send(&FromKeeper::Prepared { id }, &[])?;
+            }
+            if heard.is_err()
+                && let Some(worker) = &sandbox.worker
+            {
+                let _ = epoll::delete(&self.epoll, worker.line.as_fd());
+            }
         } else if data % 4 == Source::Memory as u64 {
             sandbox.out_of_memory();
-        } else if let Some(sandbox) = self.sandboxes.remove(&id) {
-            self.bury(sandbox)?;
+        } else {
+            // The worker's own end is known by now, and was told before that of init.
+            if let Some(zygote) = sandbox.zygote {
+                self.hear_zygote(zygote)?;
+            }
+            if let Some(sandbox) = self.sandboxes.remove(&id) {
+                self.bury(sandbox)?;
+            }
         }
         Ok(())
+    }
+
+    fn start_zygote(&mut self, spec: &wire::Zygote) -> Result<(), Errno> {
+        let profile =
+            if self.tree.layers().contains(&Layer::CgroupMemory) { Profile::Metered } else { Profile::Unmetered };
+        match Zygote::start(spec, &self.overlays, profile) {
+            Ok(zygote) => {
+                self.listen(zygote.line(), ZYGOTE | u64::from(spec.id))?;
+                self.zygotes.insert(spec.id, zygote);
+                Ok(())
+            }
+            Err(_) => self.engine.send(&FromKeeper::ZygoteGone { id: spec.id }, &[]),
+        }
+    }
+
+    fn retire(&mut self, id: ZygoteId) {
+        if let Some(zygote) = self.zygotes.get_mut(&id) {
+            zygote.retire();
+            self.let_go_if_done(id);
+        }
+    }
+
+    fn let_go_if_done(&mut self, id: ZygoteId) {
+        if self.zygotes.get(&id).is_some_and(Zygote::is_done)
+            && let Some(zygote) = self.zygotes.remove(&id)
+        {
+            zygote.end();
+        }
+    }
+
+    /// Orders a worker for a sandbox whose init is ready for it, or remembers to.
+    fn order_worker(&mut self, id: SandboxId) {
+        let Some(sandbox) = self.sandboxes.get_mut(&id) else { return };
+        let zygote = sandbox.zygote.and_then(|zygote| self.zygotes.get_mut(&zygote));
+        let ordered = match zygote {
+            None => Err(Errno::CHILD),
+            Some(zygote) if !zygote.is_ready() => {
+                zygote.asked.push_back(id);
+                return;
+            }
+            Some(zygote) => sandbox.order_worker(zygote),
+        };
+        self.listen_to_worker(id, ordered);
+    }
+
+    fn prestart(&mut self, start: Start, fds: Vec<OwnedFd>) {
+        let id = start.id;
+        if let Some(sandbox) = self.sandboxes.get_mut(&id) {
+            let started = sandbox.prestart(start, fds);
+            self.listen_to_worker(id, started);
+        }
+    }
+
+    fn listen_to_worker(&mut self, id: SandboxId, made: Result<(), Errno>) {
+        let Some(sandbox) = self.sandboxes.get_mut(&id) else { return };
+        let listening = made.and_then(|()| match &sandbox.worker {
+            Some(worker) => {
+                let name = epoll::EventData::new_u64(u64::from(id) * 4 + Source::Worker as u64);
+                epoll::add(&self.epoll, worker.line.as_fd(), name, epoll::EventFlags::IN)
+            }
+            None => Ok(()),
+        });
+        if let Err(errno) = listening {
+            sandbox.worker_lost(no_worker(errno));
+        }
+    }
+
+    fn hear_zygote(&mut self, id: ZygoteId) -> Result<(), Errno> {
+        while let Some(news) = self.zygotes.get_mut(&id).and_then(Zygote::hear) {
+            match news {
+                News::Ready => {
+                    let asked = self.zygotes.get_mut(&id).map(|zygote| std::mem::take(&mut zygote.asked));
+                    asked.into_iter().flatten().for_each(|sandbox| self.order_worker(sandbox));
+                }
+                News::Failed(sandbox, trouble) => {
+                    if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
+                        sandbox.worker_lost(trouble);
+                    }
+                }
+                News::Ended { sandbox, status, cpu, largest } => {
+                    if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
+                        sandbox.worker_ended(status, cpu, largest);
+                    }
+                }
+                News::Gone => self.lose_zygote(id)?,
+            }
+        }
+        self.let_go_if_done(id);
+        Ok(())
+    }
+
+    /// A zygote was killed or failed: its workers have nobody to tell how they end.
+    fn lose_zygote(&mut self, id: ZygoteId) -> Result<(), Errno> {
+        let Some(zygote) = self.zygotes.remove(&id) else { return Ok(()) };
+        for sandbox in zygote.end() {
+            self.orphans += 1;
+            if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
+                sandbox.worker_lost(no_worker(Errno::CHILD));
+            }
+        }
+        self.engine.send(&FromKeeper::ZygoteGone { id }, &[])
     }
 
     /// Tells the engine how a sandbox ended; nothing of it runs any more.
@@ -262,6 +425,16 @@ impl Keeper {
 
     fn shut_down(&mut self) {
         self.sandboxes.values_mut().for_each(|sandbox| sandbox.end_by(End::Cancelled));
+        let zygotes = std::mem::take(&mut self.zygotes);
+        self.orphans += zygotes.into_values().map(|zygote| zygote.end().len()).sum::<usize>();
+        // Bounded: what is still there then is killed all the same, and reaped by whoever inherits it.
+        for _ in 0..500 {
+            self.reap_orphans();
+            if self.sandboxes.values().all(Sandbox::is_gone) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
         for (_, sandbox) in std::mem::take(&mut self.sandboxes) {
             self.leaving.extend(sandbox.finish().3);
         }
@@ -274,4 +447,9 @@ impl Keeper {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+/// Why a sandbox has no worker.
+fn no_worker(errno: Errno) -> Trouble {
+    Trouble { layer: None, step: NO_WORKER.to_owned(), errno: errno.raw_os_error() }
 }

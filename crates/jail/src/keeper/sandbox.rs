@@ -3,22 +3,28 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Pid, Signal, pidfd_send_signal};
 use types::{Layer, LimitKind};
 
 use super::namespaces;
 use super::watch::Watch;
+use super::zygote::Zygote;
 use crate::cgroup::Group;
 use crate::channel::Channel;
 use crate::ids::{self, GUEST, Ids};
 use crate::init::{Init, Step};
 use crate::stage::{self, Overlay};
 use crate::sys::{self, Clone3, Side};
-use crate::wire::{Cost, Create, End, FromInit, SandboxId, Start, ToInit, Trouble};
+use crate::wire::{Cost, Create, End, FromInit, Limits, Rlimits, SandboxId, Start, ToInit, Trouble, ZygoteId};
+use crate::zygote::{Fork, Heard, Line};
 
 /// How often the weaker meters look, where no cgroup counts.
 const WATCH: Duration = Duration::from_millis(10);
+
+/// What a program that waits may start, which is nothing it does.
+const MOST_PIDS: u64 = 4096;
 
 /// A live sandbox.
 pub(super) struct Sandbox {
@@ -29,10 +35,17 @@ pub(super) struct Sandbox {
     pub(super) owner: (u32, u32),
     pub(super) group: Option<Group>,
     pid: i32,
-    limits: Create,
+    accept: Vec<Layer>,
+    limits: Limits,
     pub(super) layers: Vec<Layer>,
     /// Decided once: the first cause wins, whatever the exit status says later.
     end: Option<End>,
+    /// The zygote whose fork is to wait here.
+    pub(super) zygote: Option<ZygoteId>,
+    /// How a worker gets in: from init's report until the zygote has its order.
+    entry: Vec<OwnedFd>,
+    doors: Vec<OwnedFd>,
+    pub(super) worker: Option<Worker>,
     /// Sealed, and since when the program runs.
     watch: Option<Watch>,
     waiting: Option<(Start, Vec<OwnedFd>)>,
@@ -40,6 +53,23 @@ pub(super) struct Sandbox {
     ended: Option<Instant>,
     cpu_before: u64,
     next_look: Instant,
+}
+
+/// An interpreter that waits in a sandbox.
+pub(super) struct Worker {
+    pub(super) line: Line,
+    kind: WorkerKind,
+    ready: bool,
+    /// Processor time and largest resident size, once it has ended.
+    cost: Option<(u64, u64)>,
+}
+
+/// Where an interpreter that waits comes from.
+enum WorkerKind {
+    /// A zygote forked it: it closes and limits itself.
+    Forked,
+    /// Init started it: it is limited from outside.
+    Started(Option<Pid>),
 }
 
 impl Sandbox {
@@ -60,8 +90,7 @@ impl Sandbox {
     }
 
     fn birth(create: &Create, ids: Ids, overlays: &[Overlay], group: Option<&Group>) -> Result<Self, Trouble> {
-        let writable = stage::writable(create.disk, create.inodes, create.millicpus)
-            .wall(Layer::DiskQuota, "make the writable tree")?;
+        let writable = stage::writable(&create.limits).wall(Layer::DiskQuota, "make the writable tree")?;
         let (init, inner) = Channel::pair().step("make a channel")?;
         let doors = group.map_or(Ok(Vec::new()), Group::doors).wall(Layer::CgroupMemory, "open the cgroup")?;
         let without = Self::fork_without(create)?;
@@ -78,6 +107,8 @@ impl Sandbox {
             }
         };
         drop(inner);
+        // A worker will need them too.
+        let doors = if create.zygote.is_some() { doors } else { Vec::new() };
         let mut sandbox = Self {
             id: create.id,
             init,
@@ -86,7 +117,12 @@ impl Sandbox {
             owner: ids.owner(pid),
             group: None,
             pid,
-            limits: create.clone(),
+            accept: create.accept.clone(),
+            limits: create.limits,
+            zygote: create.zygote,
+            entry: Vec::new(),
+            doors,
+            worker: None,
             layers: namespaces::complete(&without),
             end: None,
             watch: None,
@@ -130,47 +166,173 @@ impl Sandbox {
             }
             Ids::Own { uid, gid } => Some((uid, gid)),
         };
-        let unmetered = !group.is_some_and(Group::counts_memory);
         let go = ToInit::Go {
             map_own: map_own.filter(|_| !without.contains(&Layer::UserNs)),
             // Without a user namespace the guest is the host user that owns its files, never root.
             guest: if without.contains(&Layer::UserNs) { self.owner } else { (GUEST, GUEST) },
             without: without.to_vec(),
-            accept: self.limits.accept.clone(),
-            unmetered,
-            // Stacks of threads are reserved, not used; the watch over the tree is the meter.
-            data: unmetered.then(|| self.limits.memory.saturating_add(self.limits.pids.saturating_mul(8 << 20))),
-            // Where the cgroup refuses, it is the cgroup that must be asked first: it counts its refusals.
-            pids: self.limits.pids + if group.is_some_and(Group::counts_pids) { 16 } else { 0 },
-            cpu: self.limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
+            accept: self.accept.clone(),
+            unmetered: !group.is_some_and(Group::counts_memory),
+            open: self.zygote.is_some(),
         };
         self.init.send(&go, &[]).step("let init go on")?;
         self.layers.push(Layer::DiskQuota);
         Ok(())
     }
 
-    /// Starts the program as soon as the sandbox is sealed.
-    pub(super) fn start(&mut self, start: &Start, fds: &[OwnedFd]) {
-        let copies: Result<Vec<_>, _> = fds.iter().map(OwnedFd::try_clone).collect();
-        match copies {
-            Ok(fds) => self.waiting = Some((start.clone(), fds)),
-            Err(_) => self.end_by(End::Failed(trouble("take the standard streams", Errno::MFILE))),
+    /// Limits that each process carries itself.
+    fn rlimits(&self) -> Rlimits {
+        let counts_pids = self.group.as_ref().is_some_and(Group::counts_pids);
+        // Stacks of threads are reserved, not used; the watch over the tree is the meter.
+        let data = self.limits.memory.saturating_add(self.limits.pids.saturating_mul(8 << 20));
+        Rlimits {
+            // Where the cgroup refuses, it is the cgroup that must be asked first: it counts its refusals.
+            pids: self.limits.pids + if counts_pids { 16 } else { 0 },
+            data: (!self.is_metered()).then_some(data),
+            cpu: self.limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
         }
-        self.start_if_sealed();
     }
 
-    fn start_if_sealed(&mut self) {
-        if self.watch.is_none() || self.end.is_some() {
+    /// Takes other limits than those it was made with; nothing was started yet.
+    pub(super) fn lease(&mut self, limits: Limits) -> Result<(), Trouble> {
+        let changed = |what: fn(&Limits) -> [u64; 3]| what(&limits) != what(&self.limits);
+        if changed(|l| [l.disk, l.inodes, l.millicpus]) {
+            stage::resize(&self.writable, &limits).wall(Layer::DiskQuota, "resize the writable tree")?;
+        }
+        if changed(|l| [l.memory, l.pids, l.millicpus])
+            && let Some(group) = &self.group
+        {
+            group.limit(&limits).wall(Layer::CgroupMemory, "limit the cgroup")?;
+        }
+        self.limits = limits;
+        Ok(())
+    }
+
+    /// Starts the program as soon as the sandbox is ready.
+    pub(super) fn start(&mut self, start: Start, fds: Vec<OwnedFd>) {
+        self.waiting = Some((start, fds));
+        self.start_if_ready();
+    }
+
+    fn is_ready(&self) -> bool {
+        let has_worker = self.zygote.is_none() && self.worker.is_none() || self.is_prepared();
+        self.watch.is_some() && self.end.is_none() && has_worker
+    }
+
+    fn start_if_ready(&mut self) {
+        if !self.is_ready() {
             return;
         }
         let Some((start, fds)) = self.waiting.take() else { return };
         self.cpu_before = self.group.as_ref().and_then(|group| group.counts().cpu).unwrap_or(0);
         self.started = Some(Instant::now());
-        let message = ToInit::Start { programs: start.programs, argv: start.argv, env: start.env };
+        let limits = self.rlimits();
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        if let Err(errno) = self.init.send(&message, &fds) {
+        let sent = match &self.worker {
+            Some(Worker { line, kind: WorkerKind::Forked, .. }) => line.send_lease(limits, &fds, &order(&start)),
+            Some(Worker { line, kind: WorkerKind::Started(pid), .. }) => {
+                limits.apply_to(*pid).and_then(|()| line.send_order(&order(&start)))
+            }
+            None => {
+                let message = ToInit::Start { programs: start.programs, argv: start.argv, env: start.env, limits };
+                self.init.send(&message, &fds)
+            }
+        };
+        if let Err(errno) = sent {
             self.end_by(End::Failed(trouble("start the program", errno)));
         }
+    }
+
+    /// Starts a program that will wait for its order. Only then are its limits known.
+    pub(super) fn prestart(&mut self, start: Start, mut streams: Vec<OwnedFd>) -> Result<(), Errno> {
+        let (line, channel) = Line::pair()?;
+        line.ask_for_sender()?;
+        streams.push(channel);
+        let fds: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
+        let limits = Rlimits { pids: MOST_PIDS, data: None, cpu: None };
+        let Start { programs, argv, env, .. } = start;
+        self.init.send(&ToInit::Start { programs, argv, env, limits }, &fds)?;
+        self.worker = Some(Worker { line, kind: WorkerKind::Started(None), ready: false, cost: None });
+        Ok(())
+    }
+
+    /// Whether its init has opened it for a worker that nobody has ordered yet.
+    pub(super) fn wants_worker(&self) -> bool {
+        self.end.is_none() && self.worker.is_none() && !self.entry.is_empty()
+    }
+
+    /// Orders the worker of `zygote`.
+    pub(super) fn order_worker(&mut self, zygote: &mut Zygote) -> Result<(), Errno> {
+        let (line, channel) = Line::pair()?;
+        let fork = Fork {
+            guest: (GUEST, GUEST),
+            channel,
+            entry: &self.entry,
+            birthplace: self.group.as_ref().and_then(Group::birthplace),
+            doors: &self.doors,
+        };
+        zygote.order(self.id, &fork)?;
+        self.entry.clear();
+        self.doors.clear();
+        self.worker = Some(Worker { line, kind: WorkerKind::Forked, ready: false, cost: None });
+        Ok(())
+    }
+
+    /// Whether its worker waits.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.worker.as_ref().is_some_and(|worker| worker.ready) && self.started.is_none()
+    }
+
+    /// Takes what the worker says; `Err` when it says nothing more.
+    pub(super) fn hear_worker(&mut self) -> Result<(), Errno> {
+        while let Some(worker) = &mut self.worker {
+            if let WorkerKind::Started(pid) = &mut worker.kind {
+                // Whatever it says before its lease means that it waits; later it has nothing to say to us.
+                if worker.ready {
+                    return Err(Errno::PIPE);
+                }
+                *pid = worker.line.sender();
+                worker.ready = pid.is_some();
+                self.start_if_ready();
+                return Ok(());
+            }
+            match worker.line.hear() {
+                None => return Ok(()),
+                Some(Heard::Sealed) => {
+                    worker.ready = true;
+                    self.start_if_ready();
+                }
+                Some(Heard::Failed { step, errno }) => {
+                    self.end_by(End::Failed(Trouble { layer: None, step: step.to_owned(), errno }));
+                }
+                // It closed its end to become the user's program, or it is gone, which the zygote tells.
+                Some(_) => return Err(Errno::PIPE),
+            }
+        }
+        Ok(())
+    }
+
+    /// The zygote saw the worker's end.
+    pub(super) fn worker_ended(&mut self, status: i32, cpu: u64, largest: u64) {
+        if let Some(worker) = &mut self.worker {
+            worker.cost = Some((cpu, largest));
+        }
+        let end = match libc::WTERMSIG(status) {
+            0 => End::Exited(libc::WEXITSTATUS(status)),
+            signal => self.signaled(signal),
+        };
+        self.end_by(self.ended(end));
+    }
+
+    /// No worker will come, or it is lost.
+    pub(super) fn worker_lost(&mut self, trouble: Trouble) {
+        self.end_by(End::Failed(trouble));
+    }
+
+    /// A program that waited and ended before its lease is no worker.
+    fn ended(&self, end: End) -> End {
+        let early = self.worker.is_some() && self.started.is_none();
+        if early { End::Failed(trouble(super::NO_WORKER, Errno::CHILD)) } else { end }
     }
 
     /// Takes what init says; `Err` when init's end is closed.
@@ -183,12 +345,14 @@ impl Sandbox {
                 Ok(Some((message, fds))) => match message {
                     FromInit::Sealed { layers } => {
                         self.layers.extend(layers);
-                        self.watch = fds.into_iter().next().map(Watch::new);
-                        self.start_if_sealed();
+                        let mut fds = fds.into_iter();
+                        self.watch = fds.next().map(Watch::new);
+                        self.entry = fds.collect();
+                        self.start_if_ready();
                     }
                     FromInit::Failed(trouble) => self.end_by(End::Failed(trouble)),
-                    FromInit::Exited(code) => self.end_by(End::Exited(code)),
-                    FromInit::Signaled(signal) => self.end_by(self.signaled(signal)),
+                    FromInit::Exited(code) => self.end_by(self.ended(End::Exited(code))),
+                    FromInit::Signaled(signal) => self.end_by(self.ended(self.signaled(signal))),
                 },
             }
         }
@@ -217,6 +381,12 @@ impl Sandbox {
     /// Killing init kills its pid namespace.
     fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Whether its init, and so every process in it, is gone.
+    pub(super) fn is_gone(&self) -> bool {
+        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
     /// When the limits must be looked at next.
@@ -277,16 +447,26 @@ impl Sandbox {
             hits.push(LimitKind::Pids);
         }
         let cpu = counts.cpu.map(|total| total.saturating_sub(self.cpu_before));
+        // A worker is not init's child: what it cost was told by its zygote.
+        let (worker_cpu, worker_largest) = self.worker.and_then(|worker| worker.cost).unwrap_or_default();
+        let (init_cpu, init_largest) = reaped.map_or((0, 0), |reaped| (nanos(reaped.cpu), reaped.largest));
         let cost = Cost {
             wall: nanos(wall),
-            cpu: cpu.unwrap_or(reaped.as_ref().map_or(0, |reaped| nanos(reaped.cpu))),
-            memory: counts.peak.unwrap_or(reaped.as_ref().map_or(0, |reaped| reaped.largest)),
+            cpu: cpu.unwrap_or(init_cpu + worker_cpu),
+            memory: counts.peak.unwrap_or(init_largest.max(worker_largest)),
             hits,
         };
         let mut layers = self.layers;
         layers.sort_unstable();
         (end, cost, layers, self.group)
     }
+}
+
+/// What the driver in a worker reads: how many words its program's arguments have, these, and the environment.
+fn order(start: &Start) -> Vec<u8> {
+    let mut words = vec![start.argv.len().to_string()];
+    words.extend(start.argv.iter().chain(&start.env).cloned());
+    words.join("\0").into_bytes()
 }
 
 fn nanos(duration: Duration) -> u64 {

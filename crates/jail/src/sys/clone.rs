@@ -31,7 +31,8 @@ impl Clone3<'_> {
         let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
         args.flags = self.namespaces | u64::from(libc::CLONE_PIDFD.cast_unsigned());
         args.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
-        args.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
+        // No signal at its end: its pidfd tells, and it is told apart from processes that the keeper adopts.
+        args.exit_signal = 0;
         if let Some(cgroup) = self.cgroup {
             // `libc` still has this constant in a type too small for it.
             args.flags |= 0x2_0000_0000;

@@ -13,11 +13,13 @@ pub(crate) use exec::{CStrings, execve};
 pub(crate) use mount::{MountAttr, mount_setattr};
 pub(crate) use network::loopback_up;
 pub(crate) use seccomp::{Instruction, install_filter};
-pub(crate) use wait::wait_for;
+pub(crate) use wait::{reap_orphan, wait_for};
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
+
+use crate::zygote;
 
 /// Turns the C convention (-1 and `errno`) into a `Result`.
 fn check(rc: libc::c_long) -> Result<libc::c_long, Errno> {
@@ -50,6 +52,24 @@ pub(crate) fn landlock_abi() -> i32 {
     // SAFETY: with the version flag the kernel wants a null pointer and size 0, and only answers a number.
     let rc = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, version) };
     i32::try_from(rc).unwrap_or(0).max(0)
+}
+
+/// Puts this thread, and all it starts, under Landlock rules. Needs `no_new_privs`.
+pub(crate) fn landlock_restrict(rules: &OwnedFd) -> Result<(), Errno> {
+    // SAFETY: takes a descriptor and flags, no pointers.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0_u32) }).map(drop)
+}
+
+/// Makes `channel` the descriptor that a zygote's library expects, open across exec.
+pub(crate) fn place_channel(channel: &OwnedFd) -> Result<(), Errno> {
+    let number = zygote::CHANNEL;
+    if channel.as_raw_fd() == number {
+        // SAFETY: takes numbers alone.
+        return check(unsafe { libc::fcntl(number, libc::F_SETFD, 0) }.into()).map(drop);
+    }
+    // SAFETY: takes numbers alone. Nothing in this process owns the number: it is about to become another program, and
+    // whatever was there closes on exec anyway.
+    check(unsafe { libc::dup2(channel.as_raw_fd(), number) }.into()).map(drop)
 }
 
 /// Gives every signal its default meaning and blocks none. Both are inherited through exec: a caller who ignores

@@ -24,6 +24,8 @@ use crate::outlet::Outlet;
 
 /// How long a client may take to say what it wants.
 const ASK_TIME: Duration = Duration::from_secs(30);
+/// In line the command line stands apart from HTTP: neither can make the other wait for its own.
+const CALLER: &str = "attach";
 /// About the most bytes that are written at once.
 const BATCH: usize = 4 * CHUNK;
 
@@ -68,7 +70,7 @@ async fn execute(
     request.code = code.map(Source);
     request.files =
         files.into_iter().map(|(path, shown)| InputFile { path, content: FileContent::Host(shown.into()) }).collect();
-    shared.engine.execute(&Caller { accept_missing, require }, request, delivery).await
+    shared.engine.execute(&Caller { name: CALLER.to_owned(), accept_missing, require }, request, delivery).await
 }
 
 /// A result, or an error that took its place.

@@ -5,14 +5,15 @@ use std::future::Future;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jail::{Cost, Create, End, FromKeeper, KeeperHandle, SandboxId, Setup, Start, ToKeeper, Trouble};
+use jail::{Cost, Create, End, FromKeeper, KeeperHandle, Limits, SandboxId, Setup, Start, ToKeeper, Trouble, ZygoteId};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 use types::Layer;
 
 use super::failure;
-use crate::backend::Capabilities;
+use super::zygotes::Zygotes;
+use crate::backend::{Capabilities, WorkerSpec};
 use crate::error::BackendError;
 
 /// The keeper program, built by this crate's build script.
@@ -47,6 +48,7 @@ enum Greeting {
 pub(super) struct Link {
     keeper: Arc<AsyncFd<KeeperHandle>>,
     shared: Arc<Mutex<Shared>>,
+    zygotes: Mutex<Zygotes>,
     greeting: watch::Receiver<Greeting>,
     listener: tokio::task::JoinHandle<()>,
 }
@@ -56,11 +58,15 @@ struct Shared {
     next: SandboxId,
     waiting: HashMap<SandboxId, Waiting>,
     gone: Option<Finished>,
+    /// Zygotes that the keeper has lost.
+    lost: Vec<ZygoteId>,
 }
 
-/// The two things that a sandbox's owner waits for.
+/// What a sandbox's owner waits for.
 struct Waiting {
     created: Option<oneshot::Sender<Created>>,
+    /// That its worker is there, then that its limits are changed.
+    answered: Option<oneshot::Sender<()>>,
     finished: watch::Sender<Option<Finished>>,
 }
 
@@ -77,7 +83,7 @@ impl Link {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (greet, greeting) = watch::channel(Greeting::Pending);
         let listener = tokio::spawn(listen(Arc::clone(&keeper), Arc::clone(&shared), greet));
-        Ok(Arc::new(Self { keeper, shared, greeting, listener }))
+        Ok(Arc::new(Self { keeper, shared, zygotes: Mutex::default(), greeting, listener }))
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -109,12 +115,58 @@ impl Link {
             }
             shared.next += 1;
             let id = shared.next;
-            shared.waiting.insert(id, Waiting { created: Some(created), finished });
+            shared.waiting.insert(id, Waiting { created: Some(created), answered: None, finished });
             id
         };
         create.id = id;
         self.send(&ToKeeper::Create(create), &[])?;
         Ok((id, async { promise.await.unwrap_or(Err(Finished::Gone)) }, Ending(ending)))
+    }
+
+    /// Comes true with the keeper's next word about a living sandbox; `None` if that is its end.
+    pub(super) fn answer(&self, id: SandboxId) -> impl Future<Output = Option<()>> + use<> {
+        let (answered, promise) = oneshot::channel();
+        if let Some(waiting) = lock(&self.shared).waiting.get_mut(&id) {
+            waiting.answered = Some(answered);
+        }
+        async { promise.await.ok() }
+    }
+
+    pub(super) fn lease(&self, id: SandboxId, limits: Limits) -> Result<(), BackendError> {
+        self.send(&ToKeeper::Lease { id, limits }, &[])
+    }
+
+    /// The zygote for `spec`, started if there is none that is young and alive.
+    pub(super) fn zygote(&self, spec: &WorkerSpec) -> Result<ZygoteId, BackendError> {
+        let lost = std::mem::take(&mut lock(&self.shared).lost);
+        let plan = self.zygotes.lock().unwrap_or_else(PoisonError::into_inner).take(spec, &lost)?;
+        for old in plan.retire {
+            self.send(&ToKeeper::Retire(old), &[])?;
+        }
+        if plan.start {
+            let WorkerSpec { program, argv, env, .. } = spec.clone();
+            self.send(&ToKeeper::Zygote(jail::Zygote { id: plan.id, program, argv, env }), &[])?;
+        }
+        Ok(plan.id)
+    }
+
+    /// A zygote made a worker.
+    pub(super) fn proved(&self, id: Option<ZygoteId>) {
+        if let Some(id) = id {
+            self.zygotes.lock().unwrap_or_else(PoisonError::into_inner).proved(id);
+        }
+    }
+
+    /// Lets go of zygotes that nobody has asked for in a while.
+    pub(super) fn drain(&self) {
+        let idle = self.zygotes.lock().unwrap_or_else(PoisonError::into_inner).idle();
+        for id in idle {
+            drop(self.send(&ToKeeper::Retire(id), &[]));
+        }
+    }
+
+    pub(super) fn prestart(&self, start: Start, streams: &[BorrowedFd<'_>]) -> Result<(), BackendError> {
+        self.send(&ToKeeper::Prestart(start), streams)
     }
 
     pub(super) fn start(&self, start: Start, streams: &[BorrowedFd<'_>]) -> Result<(), BackendError> {
@@ -139,6 +191,10 @@ impl Link {
 pub(super) struct Ending(watch::Receiver<Option<Finished>>);
 
 impl Ending {
+    pub(super) fn is_over(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
     pub(super) async fn wait(&mut self) -> Finished {
         let end = self.0.wait_for(Option::is_some).await;
         end.ok().and_then(|end| end.clone()).unwrap_or(Finished::Gone)
@@ -191,6 +247,11 @@ fn pass_on(shared: &Mutex<Shared>, greet: &watch::Sender<Greeting>, message: Fro
                 drop(created.send(Ok((fd, owner))));
             }
         }
+        FromKeeper::Prepared { id } | FromKeeper::Leased { id } => {
+            let answered = lock(shared).waiting.get_mut(&id).and_then(|waiting| waiting.answered.take());
+            answered.map(|answered| answered.send(()));
+        }
+        FromKeeper::ZygoteGone { id } => lock(shared).lost.push(id),
         FromKeeper::Ended { id, end, cost, layers } => {
             let Some(waiting) = lock(shared).waiting.remove(&id) else { return };
             let finished = Finished::Ended { end, cost, layers };

@@ -2,6 +2,7 @@
 
 mod link;
 mod roots;
+mod zygotes;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,9 +15,12 @@ use jail::{Create, End, Trouble};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use types::{BackendKind, Outcome, Usage};
+use types::{BackendKind, Limits, Outcome, Usage};
 
-use super::{Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream};
+use super::{
+    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream, WorkerKind,
+    WorkerSpec,
+};
 use crate::error::BackendError;
 use crate::files::WorkTree;
 use link::{Ending, Finished, Link};
@@ -24,13 +28,15 @@ use link::{Ending, Finished, Link};
 /// The native backend: one keeper for each set of visible host trees.
 pub(crate) struct Native {
     cgroup: Option<String>,
+    /// Whether its keepers have zygotes.
+    zygotes: bool,
     links: Mutex<BTreeMap<Vec<String>, Arc<Link>>>,
 }
 
 impl Native {
     /// `cgroup` is a group that was handed over, if any.
-    pub(crate) fn new(cgroup: Option<String>) -> Self {
-        Self { cgroup, links: Mutex::new(BTreeMap::new()) }
+    pub(crate) fn new(cgroup: Option<String>, zygotes: bool) -> Self {
+        Self { cgroup, zygotes, links: Mutex::new(BTreeMap::new()) }
     }
 
     fn link(&self, extra_roots: &[String]) -> Result<Arc<Link>, BackendError> {
@@ -38,7 +44,7 @@ impl Native {
         if let Some(link) = links.get(extra_roots).filter(|link| link.is_alive()) {
             return Ok(Arc::clone(link));
         }
-        let link = Link::open(roots::setup(extra_roots, self.cgroup.clone()))?;
+        let link = Link::open(roots::setup(extra_roots, self.cgroup.clone(), self.zygotes))?;
         links.insert(extra_roots.to_vec(), Arc::clone(&link));
         Ok(link)
     }
@@ -49,6 +55,10 @@ impl Backend for Native {
         BackendKind::Native
     }
 
+    fn drain(&self) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|link| link.drain());
+    }
+
     fn capabilities<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>> {
         Box::pin(async { self.link(&spec.extra_roots)?.capabilities().await })
     }
@@ -56,21 +66,9 @@ impl Backend for Native {
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>> {
         Box::pin(async {
             let link = self.link(&spec.extra_roots)?;
-            let limits = &spec.limits;
-            let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1024")]
-            let millicpus = (limits.cpus * 1000.0) as u64;
-            let asked = link.create(Create {
-                id: 0,
-                accept: spec.accept.clone(),
-                memory: limits.memory,
-                millicpus,
-                pids: limits.pids,
-                disk: limits.disk,
-                inodes: limits.inodes,
-                wall: nanos(limits.wall),
-                cpu: limits.cpu.map(nanos),
-            });
+            let forked = spec.worker.as_ref().filter(|worker| worker.kind == WorkerKind::Forked);
+            let zygote = forked.map(|worker| link.zygote(&preloaded(worker))).transpose()?;
+            let asked = link.create(Create { id: 0, accept: spec.accept.clone(), limits: wire(&spec.limits), zygote });
             let (id, created, ending) = match asked {
                 // A keeper that cannot work here says why before it goes.
                 Err(BackendError::KeeperGone) => {
@@ -78,10 +76,43 @@ impl Backend for Native {
                 }
                 other => other?,
             };
+            let prepared = spec.worker.as_ref().map(|_| link.answer(id));
             let (writable, owner) = created.await.map_err(|finished| failure(finished, ""))?;
             let tree = WorkTree::new(writable, owner);
-            Ok(Box::new(NativeSandbox { link, id, tree, ending }) as Box<dyn Sandbox>)
+            let mut sandbox = NativeSandbox { link, id, tree, ending, limits: spec.limits.clone(), streams: None };
+            if let (Some(worker), None) = (&spec.worker, zygote) {
+                sandbox.prestart(worker)?;
+            }
+            if let Some(prepared) = prepared {
+                match prepared.await {
+                    Some(()) => sandbox.link.proved(zygote),
+                    None => return Err(failure(sandbox.ending.wait().await, "")),
+                }
+            }
+            Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         })
+    }
+}
+
+/// Loads our library into the interpreter, which makes it a zygote.
+fn preloaded(worker: &WorkerSpec) -> WorkerSpec {
+    let mut worker = worker.clone();
+    worker.env.push(format!("LD_PRELOAD={}", roots::LIBRARY));
+    worker
+}
+
+fn wire(limits: &Limits) -> jail::Limits {
+    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1024")]
+    let millicpus = (limits.cpus * 1000.0) as u64;
+    jail::Limits {
+        memory: limits.memory,
+        millicpus,
+        pids: limits.pids,
+        disk: limits.disk,
+        inodes: limits.inodes,
+        wall: nanos(limits.wall),
+        cpu: limits.cpu.map(nanos),
     }
 }
 
@@ -90,6 +121,39 @@ struct NativeSandbox {
     id: jail::SandboxId,
     tree: WorkTree,
     ending: Ending,
+    limits: Limits,
+    /// Our ends of the streams of a program that was started ahead.
+    streams: Option<Streams>,
+}
+
+/// Our ends of a program's standard streams.
+struct Streams {
+    stdin: OwnedFd,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+}
+
+impl NativeSandbox {
+    /// Pipes for a program: our ends, and its own.
+    fn pipes(&self) -> Result<(Streams, [OwnedFd; 3]), BackendError> {
+        let (stdin_read, stdin) = new_pipe()?;
+        let (stdout, stdout_write) = reader()?;
+        let (stderr, stderr_write) = reader()?;
+        let theirs = [stdin_read, stdout_write, stderr_write];
+        // `/dev/stdin` and its like open the pipe anew, as whoever the run is.
+        theirs.iter().try_for_each(|pipe| self.tree.give(pipe)).map_err(BackendError::Host)?;
+        Ok((Streams { stdin, stdout, stderr }, theirs))
+    }
+
+    /// Starts an interpreter that will wait for its program.
+    fn prestart(&mut self, worker: &WorkerSpec) -> Result<(), BackendError> {
+        let (ours, theirs) = self.pipes()?;
+        let WorkerSpec { program, argv, env, .. } = worker.clone();
+        let start = jail::Start { id: self.id, programs: vec![program], argv, env };
+        self.link.prestart(start, &theirs.each_ref().map(AsFd::as_fd))?;
+        self.streams = Some(ours);
+        Ok(())
+    }
 }
 
 impl Drop for NativeSandbox {
@@ -103,6 +167,26 @@ impl Sandbox for NativeSandbox {
         &self.tree
     }
 
+    fn is_alive(&self) -> bool {
+        !self.ending.is_over()
+    }
+
+    fn lease<'a>(&'a mut self, limits: &'a Limits) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move {
+            let (old, new) = (wire(&self.limits), wire(limits));
+            if old == new {
+                return Ok(());
+            }
+            let answer = self.link.answer(self.id);
+            self.link.lease(self.id, new)?;
+            self.limits = limits.clone();
+            match answer.await {
+                Some(()) => Ok(()),
+                None => Err(failure(self.ending.wait().await, "")),
+            }
+        })
+    }
+
     fn run<'a>(
         &'a mut self,
         command: Command,
@@ -112,17 +196,16 @@ impl Sandbox for NativeSandbox {
     ) -> BoxFuture<'a, Result<Ended, BackendError>> {
         Box::pin(async move {
             let name = command.argv.first().cloned().unwrap_or_default();
-            let (stdin_read, stdin_write) = new_pipe()?;
-            let (stdout, stdout_write) = reader()?;
-            let (stderr, stderr_write) = reader()?;
-            // `/dev/stdin` and its like open the pipe anew, as whoever the run is.
-            for pipe in [&stdin_read, &stdout_write, &stderr_write] {
-                self.tree.give(pipe).map_err(BackendError::Host)?;
-            }
             let start = jail::Start { id: self.id, programs: command.programs, argv: command.argv, env: command.env };
-            self.link.start(start, &[stdin_read.as_fd(), stdout_write.as_fd(), stderr_write.as_fd()])?;
-            drop((stdin_read, stdout_write, stderr_write));
-            let feeding = feed(stdin, stdin_write);
+            let Streams { stdin: into, stdout, stderr } = if let Some(streams) = self.streams.take() {
+                self.link.start(start, &[])?;
+                streams
+            } else {
+                let (ours, theirs) = self.pipes()?;
+                self.link.start(start, &theirs.each_ref().map(AsFd::as_fd))?;
+                ours
+            };
+            let feeding = feed(stdin, into);
             let finished = watch(&self.link, self.id, &mut self.ending, (stdout, stderr), output, cancel).await;
             drop(feeding);
             ended(finished, &name)
@@ -257,6 +340,7 @@ fn explain(trouble: Trouble, program: &str) -> BackendError {
     let source = io::Error::from_raw_os_error(trouble.errno);
     match trouble.layer {
         Some(layer) => BackendError::Layer { layer, step: trouble.step, source },
+        None if trouble.step == jail::NO_WORKER => BackendError::NoWorker,
         None if trouble.step == "start the program" => BackendError::Program { program: program.to_owned(), source },
         None => BackendError::Step { step: trouble.step, source },
     }

@@ -19,14 +19,18 @@ const ETC_PREFIXES: &[&str] = &["java-", "python3", "lua"];
 
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
+/// The library that makes an interpreter a zygote, and where it lies inside.
+const ZYGOTE: &[u8] = include_bytes!(env!("SAGGAR_ZYGOTE"));
+pub(super) const LIBRARY: &str = "/opt/saggar/zygote.so";
+
 const PASSWD: &str = "root:x:0:0:root:/:/usr/sbin/nologin\nsandbox:x:1000:1000:sandbox:/tmp:/bin/bash\n";
 const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
 const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n";
 const NSSWITCH: &str = "passwd: files\ngroup: files\nhosts: files dns\n";
 
 /// The root of sandboxes that also see `extra_roots`, at their own paths.
-pub(super) fn setup(extra_roots: &[String], cgroup: Option<String>) -> Setup {
-    let mut setup = Setup { cgroup, ..Setup::default() };
+pub(super) fn setup(extra_roots: &[String], cgroup: Option<String>, zygotes: bool) -> Setup {
+    let mut setup = Setup { cgroup, zygotes, ..Setup::default() };
     for path in SYSTEM {
         match fs::read_link(path) {
             Ok(target) => setup.links.extend(target.to_str().map(|target| ((*path).to_owned(), target.to_owned()))),
@@ -52,6 +56,9 @@ pub(super) fn setup(extra_roots: &[String], cgroup: Option<String>) -> Setup {
         setup.files.push((format!("/etc/{path}"), content.into()));
     }
     setup.files.extend(drivers().map(|(path, content)| (path.to_owned(), content.into())));
+    if zygotes {
+        setup.files.push((LIBRARY.to_owned(), ZYGOTE.to_owned()));
+    }
     setup
 }
 

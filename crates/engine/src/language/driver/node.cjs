@@ -1,6 +1,8 @@
 // Leaves a record of the exception that ends the program. A monitor: it changes nothing about how the program ends.
 // Loaded before the program by --require; the program's own lines and arguments stay as they are.
+// As a program itself (node THIS --worker) it waits for its order, and then becomes the program it is told.
 "use strict";
+if (require.main === module && process.argv[2] === "--worker") waitForOrder();
 // Node counts processors in /proc/stat, which a run does not have; tell it the run's own number.
 const os = require("os");
 if (os.cpus().length === 0) {
@@ -26,3 +28,25 @@ process.on("uncaughtExceptionMonitor", (error) => {
     require("fs").writeFileSync("/tmp/.saggar-exception.json", JSON.stringify(record), { flag: "r+" });
   } catch {}
 });
+if (require.main === module) require("module").runMain();
+
+function waitForOrder() {
+  const fs = require("fs");
+  const driver = process.argv[1];
+  // Loaded ahead of need: what starting a program takes.
+  require("worker_threads");
+  fs.writeSync(3, "1");
+  const order = Buffer.alloc(1 << 18);
+  const words = order.toString("utf8", 0, fs.readSync(3, order)).split("\0");
+  fs.closeSync(3);
+  const [heap, ...argv] = words.splice(1, Number(words[0]));
+  require("v8").setFlagsFromString(`--max-old-space-size=${heap}`);
+  process.argv.splice(1, process.argv.length - 1, ...argv);
+  process.execArgv.unshift(`--max-old-space-size=${heap}`);
+  process.execArgv.push("--require", driver);
+  for (const name of Object.keys(process.env)) delete process.env[name];
+  for (const word of words.slice(1)) {
+    const at = word.indexOf("=");
+    process.env[word.slice(0, at)] = word.slice(at + 1);
+  }
+}

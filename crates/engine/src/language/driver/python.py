@@ -2,11 +2,28 @@
 
 The program is compiled from its own bytes under its own name: no line is shifted, a coding line and
 `from __future__` mean what they say. Called as: python3 THIS RECORD FILE [ARGS...]
+
+As a zygote (python3 THIS --zygote [MODULE...]) it imports the modules, and each of its forks runs one program.
 """
 import sys
 
 
 def main():
+    if sys.argv[1] != "--zygote":
+        return run()
+    become_worker(sys.argv[2:])
+    status = 0
+    try:
+        run()
+    except SystemExit as leaving:
+        status = status_of(leaving.code)
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = 1
+    end(status)
+
+
+def run():
     _, record, path = sys.argv[:3]
     del sys.argv[:2]
     sys.path[0] = path.rpartition("/")[0]
@@ -42,6 +59,125 @@ def main():
     else:
         return
     raise SystemExit(1)
+
+
+def become_worker(modules):
+    """Returns in a worker that was lent to a run, with that run's arguments and environment."""
+    import gc, os, _signal
+
+    usual = set(sys.modules)
+    # A program's own modules come first for itself; while we import there is nothing of anybody's in /work.
+    sys.path[0] = "/work"
+    for module in modules:
+        try:
+            __import__(module)
+        except BaseException as error:
+            sys.stderr.write(f"cannot preload {module}: {error}\n")
+    if len(os.listdir("/proc/self/task")) > 1:
+        # A fork would lose them, and whatever they hold.
+        os._exit(3)
+    early = set(sys.modules) - usual
+    gc.collect()
+    gc.freeze()
+    # What these two mean here is written in the library that is loaded into this process.
+    _signal.pause()
+    os.fork()
+    warm_up(gc, os)
+    _signal.pause()
+    count, *words = os.fsdecode(os.read(3, 1 << 18)).split("\0")
+    os.close(3)
+    sys.argv[1:] = words[: int(count)]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[4:] = sys.argv[1:]
+    environment = os.environ
+    environment.clear()
+    for word in words[int(count) :]:
+        name, _, value = word.partition("=")
+        environment[name] = value
+    if "TZ" in environment:
+        import time
+
+        time.tzset()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        # Its generator was seeded in the zygote.
+        numpy.random.seed()
+    # A program's own module of that name must be found first, as it would have been.
+    own = {entry.partition(".")[0] for entry in os.listdir("/work")}
+    for name in [name for name in early if name.partition(".")[0] in own]:
+        del sys.modules[name]
+
+
+def warm_up(gc, os):
+    """Touches what every program touches, so that these pages are copied while nobody waits."""
+    names = {"__builtins__": __builtins__, "__name__": "warm_up"}
+    exec(compile(SNIPPET, "/work/main.py", "exec", dont_inherit=True), names)
+    names.clear()
+    os.environ["HOME"] = os.environ.get("HOME", "")
+    gc.collect()
+
+
+SNIPPET = """
+def add(first, *rest, scale=1):
+    return sum([number * scale for number in (first, *rest)])
+class Thing:
+    def __init__(self, name):
+        self.name = name
+    def __repr__(self):
+        return f"<{self.name!r:>9}>"
+things = {str(number): Thing(f"thing {number}") for number in range(20)}
+try:
+    things["missing"]
+except KeyError as error:
+    text = "%s %s" % (error, sorted(things, key=lambda key: -len(key))[:3])
+with open("/dev/null", "w") as file:
+    print("hello", add(1, 2.5, scale=3), things, [1, (2, 3)], {4}, None, True, sep=", ", file=file)
+"""
+
+
+def status_of(code):
+    """What the interpreter makes of sys.exit(code)."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    try:
+        sys.stderr.write(f"{code}\n")
+    except BaseException:
+        pass
+    return 1
+
+
+def end(status):
+    """What the interpreter does at its end, but for taking itself apart: each page touched by that would be copied."""
+    import atexit, gc, os
+
+    def attempt(step):
+        try:
+            step()
+        except BaseException as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        attempt(threading._shutdown)
+    attempt(atexit._run_exitfuncs)
+    # The program's own objects do hear of the end.
+    folder = sys.path[0] + "/"
+    modules = [module for module in sys.modules.values() if str(getattr(module, "__file__", None)).startswith(folder)]
+    for module in reversed(modules):
+        names = module.__dict__
+        for name in sorted(names, key=lambda name: not str(name).startswith("_")):
+            if name != "__builtins__":
+                names[name] = None
+    attempt(gc.collect)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            status = status or 120
+    os._exit(status)
 
 
 def leave_record(record, path, error, trace):

@@ -1,0 +1,162 @@
+//! Sandboxes made ahead of need, lent to one run each.
+//!
+//! A shelf holds a few of one kind: the same visible trees, the same interpreter waiting inside, or none. A lease takes
+//! one off, and the shelf is filled again while the run goes on. Nothing comes back: what a run has touched is gone.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use types::{Layer, Limits, Start};
+
+use crate::backend::{Backend, Sandbox, SandboxSpec, WorkerKind, WorkerSpec};
+use crate::error::BackendError;
+use crate::settings::PoolSettings;
+
+/// Shelves of ready sandboxes.
+pub(crate) struct Pool {
+    backend: Arc<dyn Backend>,
+    settings: PoolSettings,
+    /// Limits of what is made ahead; a run's own are applied when it is lent.
+    defaults: Limits,
+    shelves: Mutex<HashMap<Kind, Shelf>>,
+}
+
+/// What sandboxes of one shelf have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Kind {
+    extra_roots: Vec<String>,
+    worker: Option<WorkerSpec>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    ready: VecDeque<Box<dyn Sandbox>>,
+    /// How many are being made.
+    making: usize,
+    /// When one was last asked for.
+    used: Option<Instant>,
+}
+
+/// A sandbox on loan.
+pub(crate) struct Lease {
+    pub(crate) sandbox: Box<dyn Sandbox>,
+    /// Whether it was ready, or forked from what was.
+    pub(crate) start: Start,
+    /// Whether an interpreter waits in it.
+    pub(crate) has_worker: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(backend: Arc<dyn Backend>, settings: PoolSettings, defaults: Limits) -> Arc<Self> {
+        let pool = Arc::new(Self { backend, settings, defaults, shelves: Mutex::default() });
+        tokio::spawn(drain_when_idle(Arc::downgrade(&pool), pool.settings.idle));
+        pool
+    }
+
+    /// A sandbox for `spec`, off the shelf if one is there.
+    pub(crate) async fn lease(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Lease, BackendError> {
+        // One that does without a wall is none of those made ahead.
+        if spec.accept.iter().any(|layer: &Layer| layer.is_wall()) {
+            let plain = SandboxSpec { worker: None, ..spec.clone() };
+            return Ok(Lease { sandbox: self.backend.create(&plain).await?, start: Start::Cold, has_worker: false });
+        }
+        let kind = Kind { extra_roots: spec.extra_roots.clone(), worker: spec.worker.clone() };
+        let has_worker = kind.worker.is_some();
+        while let Some(mut sandbox) = self.take(&kind) {
+            self.refill(&kind);
+            if sandbox.lease(&spec.limits).await.is_ok() {
+                return Ok(Lease { sandbox, start: Start::Warm, has_worker });
+            }
+        }
+        self.refill(&kind);
+        match self.backend.create(spec).await {
+            Ok(sandbox) => {
+                let start = if has_worker { Start::Warm } else { Start::Cold };
+                Ok(Lease { sandbox, start, has_worker })
+            }
+            // This interpreter cannot be forked, or not now: it is started for this run alone.
+            Err(BackendError::NoWorker) => {
+                let plain = SandboxSpec { worker: None, ..spec.clone() };
+                Ok(Lease { sandbox: self.backend.create(&plain).await?, start: Start::Cold, has_worker: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take(&self, kind: &Kind) -> Option<Box<dyn Sandbox>> {
+        let mut shelves = self.shelves();
+        let shelf = shelves.entry(kind.clone()).or_default();
+        shelf.used = Some(Instant::now());
+        loop {
+            let sandbox = shelf.ready.pop_front()?;
+            if sandbox.is_alive() {
+                return Some(sandbox);
+            }
+        }
+    }
+
+    /// Fills a shelf up again, beside whatever goes on.
+    fn refill(self: &Arc<Self>, kind: &Kind) {
+        let missing = {
+            let mut shelves = self.shelves();
+            let others: usize = shelves.values().map(|shelf| shelf.ready.len() + shelf.making).sum();
+            let shelf = shelves.entry(kind.clone()).or_default();
+            let missing = self.wanted(kind).saturating_sub(shelf.ready.len() + shelf.making);
+            let missing = missing.min(self.settings.most.saturating_sub(others));
+            shelf.making += missing;
+            missing
+        };
+        for _ in 0..missing {
+            tokio::spawn(Arc::clone(self).make(kind.clone()));
+        }
+    }
+
+    /// How many of a kind wait. One that was started in its sandbox shares no memory with others.
+    fn wanted(&self, kind: &Kind) -> usize {
+        let started = kind.worker.as_ref().is_some_and(|worker| worker.kind == WorkerKind::Started);
+        self.settings.ready.min(if started { 2 } else { usize::MAX })
+    }
+
+    async fn make(self: Arc<Self>, kind: Kind) {
+        let spec = SandboxSpec {
+            limits: self.defaults.clone(),
+            accept: Vec::new(),
+            extra_roots: kind.extra_roots.clone(),
+            worker: kind.worker.clone(),
+        };
+        let made = self.backend.create(&spec).await;
+        let mut shelves = self.shelves();
+        let shelf = shelves.entry(kind).or_default();
+        shelf.making -= 1;
+        // A failure shows itself when a run is refused for it.
+        shelf.ready.extend(made.ok());
+    }
+
+    /// Empties shelves that nobody has asked in a while.
+    fn drain(&self) {
+        let now = Instant::now();
+        let idle = |shelf: &Shelf| shelf.used.is_none_or(|used| now - used >= self.settings.idle);
+        let mut shelves = self.shelves();
+        let emptied: Vec<Shelf> =
+            shelves.extract_if(|_, shelf| shelf.making == 0 && idle(shelf)).map(|e| e.1).collect();
+        drop(shelves);
+        drop(emptied);
+        self.backend.drain();
+    }
+
+    fn shelves(&self) -> MutexGuard<'_, HashMap<Kind, Shelf>> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn drain_when_idle(pool: Weak<Pool>, idle: Duration) {
+    let mut clock = tokio::time::interval((idle / 4).max(Duration::from_millis(10)));
+    loop {
+        clock.tick().await;
+        match pool.upgrade() {
+            Some(pool) => pool.drain(),
+            None => return,
+        }
+    }
+}
