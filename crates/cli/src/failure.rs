@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use engine::{RunError, SettingsError};
 use serde::Serialize;
+use server::ServeError;
 use types::{ErrorBody, ErrorCode};
 
 /// A failure of saggar itself, or a mistake of the caller.
@@ -71,6 +72,12 @@ impl From<ErrorBody> for Failure {
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
+        Self(error.body())
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
         Self(error.body())
     }
 }

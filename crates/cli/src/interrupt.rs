@@ -1,53 +1,80 @@
 //! Ctrl-C and its like.
 
 use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 
 use crate::failure::Failure;
 
-/// Turns true at the first signal; a second one ends us at once, and the keeper with us.
+/// Past a file size limit a write fails then, and is reported, in place of ending us.
+const SIGXFSZ: i32 = 25;
+
+/// Hears the first signal; a second one ends us at once, and the keeper or the server's run with us.
 ///
-/// A thread of its own listens: ours may be blocked in a write to a terminal that nobody reads.
-pub(crate) fn listen() -> Result<watch::Receiver<bool>, Failure> {
-    let (cancel, cancelled) = watch::channel(false);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(Failure::runtime)?;
-    let signals = {
-        let _inside = runtime.enter();
-        // Past a file size limit a write fails then, and is reported, in place of ending us.
-        let too_large = signal(SignalKind::from_raw(25)).map_err(Failure::runtime)?;
-        let signals: Result<Vec<Signal>, _> = wanted().into_iter().map(signal).collect();
-        (signals.map_err(Failure::runtime)?, too_large)
-    };
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            let (signals, _too_large) = signals;
-            let tasks: Vec<_> =
-                signals.into_iter().map(|signals| tokio::spawn(until_second(signals, cancel.clone()))).collect();
-            for task in tasks {
-                drop(task.await);
-            }
+/// The second needs no thread of ours: they may be blocked in a write to a terminal that nobody reads.
+pub(crate) struct Interrupt(UnixStream);
+
+impl Interrupt {
+    /// From now on, signals are heard.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::register().map_err(Failure::runtime)
+    }
+
+    fn register() -> io::Result<Self> {
+        let (hear, tell) = UnixStream::pair()?;
+        let seen = Arc::new(AtomicBool::new(false));
+        for signal in wanted() {
+            // In this order: the first signal finds `seen` false and sets it.
+            flag::register_conditional_shutdown(signal, 130, Arc::clone(&seen))?;
+            flag::register(signal, Arc::clone(&seen))?;
+            low_level::pipe::register(signal, tell.try_clone()?)?;
+        }
+        flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+        Ok(Self(hear))
+    }
+
+    /// Comes true at the first signal. To be called inside a runtime.
+    pub(crate) fn watch(self) -> Result<watch::Receiver<bool>, Failure> {
+        let (cancel, cancelled) = watch::channel(false);
+        let heard = self.heard()?;
+        tokio::spawn(async move {
+            heard.await;
+            cancel.send_replace(true);
         });
-    });
-    Ok(cancelled)
+        Ok(cancelled)
+    }
+
+    /// Ends at the first signal. To be called inside a runtime.
+    pub(crate) fn heard(self) -> Result<impl Future<Output = ()>, Failure> {
+        self.0.set_nonblocking(true).map_err(Failure::runtime)?;
+        let mut hear = tokio::net::UnixStream::from_std(self.0).map_err(Failure::runtime)?;
+        Ok(async move {
+            if hear.read_u8().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
 }
 
-async fn until_second(mut signals: Signal, cancel: watch::Sender<bool>) {
-    while signals.recv().await.is_some() {
-        if cancel.send_replace(true) {
-            std::process::exit(130);
-        }
+impl AsFd for Interrupt {
+    /// Can be read from the first signal on.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
 /// Those that our caller does not ignore: `nohup` means what it says.
-fn wanted() -> Vec<SignalKind> {
+fn wanted() -> impl Iterator<Item = i32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
-        .into_iter()
-        .filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) == 0)
-        .collect()
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| ignored & (1 << (signal - 1)) == 0)
 }

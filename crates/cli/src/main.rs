@@ -2,6 +2,7 @@
 //!
 //! stdout is data, stderr is talk. `--json` prints exactly one value, on errors too.
 
+mod client;
 mod commands;
 mod failure;
 mod interrupt;
@@ -32,6 +33,7 @@ struct Cli {
 enum Command {
     Run(commands::run::Run),
     Exec(commands::exec::Exec),
+    Serve(commands::serve::Serve),
     Doctor(commands::doctor::Doctor),
     Bench(commands::bench::Bench),
 }
@@ -41,6 +43,7 @@ impl Command {
         match self {
             Self::Run(run) => run.options.json,
             Self::Exec(exec) => exec.options.json,
+            Self::Serve(_) => false,
             Self::Doctor(doctor) => doctor.json,
             Self::Bench(bench) => bench.json,
         }
@@ -54,24 +57,28 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error, asks_for_json(&arguments)),
     };
     let json = cli.command.wants_json();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-    let result = runtime.map_err(Failure::runtime).and_then(|runtime| {
-        let result = runtime.block_on(async {
-            match cli.command {
-                Command::Run(run) => run.execute(cli.config.as_deref()).await,
-                Command::Exec(exec) => exec.execute(cli.config.as_deref()).await,
-                Command::Doctor(doctor) => doctor.execute(cli.config.as_deref()).await,
-                Command::Bench(bench) => bench.execute(cli.config.as_deref()).await,
-            }
-        });
-        // A thread may still be reading the terminal for a run that is over.
-        runtime.shutdown_background();
-        result
-    });
+    let config = cli.config.as_deref();
+    let result = match cli.command {
+        Command::Run(run) => run.execute(config),
+        Command::Exec(exec) => exec.execute(config),
+        Command::Serve(serve) => serve.execute(config),
+        Command::Doctor(doctor) => doctor.execute(config),
+        Command::Bench(bench) => in_runtime(bench.execute(config)),
+    };
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.report(json),
     }
+}
+
+/// Runs a future to its end, in this thread. A run that the server carries out has no need of it.
+fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(Failure::runtime)?;
+    let result = runtime.block_on(work);
+    // A thread may still be reading the terminal for a run that is over.
+    runtime.shutdown_background();
+    result
 }
 
 /// Whether the caller wanted JSON, read off arguments that could not be parsed.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use engine::{Caller, Stdin};
+use engine::{Caller, Settings};
 use types::{
     BackendKind, ErrorBody, ErrorCode, ExecRequest, FileContent, InputFile, Layer, LimitsSpec, Network, Policy,
     RelPath, parse_duration, parse_size,
@@ -79,7 +79,7 @@ pub(crate) struct Options {
     /// Let a model review the code first
     #[arg(long)]
     review: bool,
-    /// Use no warm worker
+    /// Use no warm worker and no server
     #[arg(long)]
     cold: bool,
     /// A layer without which nothing runs (repeatable)
@@ -153,19 +153,23 @@ impl Options {
         Caller { accept_missing: self.accept_missing.clone(), require: self.require.clone(), ..Caller::default() }
     }
 
-    /// `--stdin`, else our own standard input, unless that was the code.
-    pub(crate) fn stdin(&self, code_was_stdin: bool) -> Result<Stdin, Failure> {
+    /// What the program reads: `--stdin`, else our own standard input, unless that was the code.
+    pub(crate) fn stdin(&self, code_was_stdin: bool) -> Result<Option<OwnedFd>, Failure> {
         if let Some(path) = &self.stdin {
             let file = File::open(path).map_err(|e| Failure::input(path, e))?;
             if file.metadata().is_ok_and(|meta| meta.is_dir()) {
                 return Err(Failure::input(path, std::io::ErrorKind::IsADirectory.into()));
             }
-            return Ok(Stdin::Descriptor(file.into()));
+            return Ok(Some(file.into()));
         }
-        if code_was_stdin {
-            return Ok(Stdin::Bytes(Vec::new()));
-        }
-        Ok(own_stdin().map_or(Stdin::Bytes(Vec::new()), Stdin::Descriptor))
+        Ok(if code_was_stdin { None } else { own_stdin() })
+    }
+
+    /// The state folder whose server is asked, if any is to be.
+    pub(crate) fn server_state(&self, config: Option<&Path>) -> Option<PathBuf> {
+        // JSON has no word for what is not a number; the run in this process refuses it.
+        let speakable = self.cpus.is_none_or(f64::is_finite);
+        if self.cold || !speakable { None } else { Settings::common_state(config) }
     }
 
     fn limits(&self) -> LimitsSpec {

@@ -6,17 +6,14 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
-use common::{eventually, groups_of, json, keeper_of, processes_with, saggar};
-use rustix::process::{Pid, Signal, kill_process};
+use common::{
+    eventually, groups_of, json, keeper_of, processes_inside, processes_with, saggar, send, sleeping_tree_code,
+};
+use rustix::process::Signal;
 
 /// A run that has started a tree of sleeping processes, each with `mark` in its command line.
 fn sleeping_tree(mark: &str, options: &[&str]) -> Child {
-    let code = format!(
-        "import subprocess, time\n\
-         print('ready', flush=True)\n\
-         subprocess.Popen(['setsid', 'bash', '-c', 'trap \"\" TERM HUP INT; sleep 600; : {mark}'])\n\
-         time.sleep(600) # {mark}"
-    );
+    let code = sleeping_tree_code(mark);
     let mut args = vec!["run", "-c", &code, "--timeout", "10m"];
     args.extend(options);
     let mut child = saggar(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -27,15 +24,6 @@ fn sleeping_tree(mark: &str, options: &[&str]) -> Child {
     }
     eventually("the tree", || !processes_inside(mark).is_empty());
     child
-}
-
-/// Without the command line of saggar itself, which holds the code.
-fn processes_inside(mark: &str) -> Vec<u32> {
-    processes_with(&format!(": {mark}")).into_iter().collect()
-}
-
-fn send(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
 #[test]

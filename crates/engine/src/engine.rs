@@ -1,9 +1,8 @@
 //! The corridor: every door turns its input into a request and calls [`Engine::execute`].
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::capture::Capture;
 use crate::error::{BackendError, RunError};
 use crate::exception::{MAX_RECORD, parse_report};
 use crate::feedback;
-use crate::files::{Collected, Collection, Executable, OutFolder, Placed, Receive, Received, WorkTree};
+use crate::files::{Collected, Collection, Executable, Inputs, Made, Placed, Receive, Received, WorkTree};
 use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder, Step};
 use crate::pool::{Lease, Pool};
 use crate::queue::Queue;
@@ -45,8 +44,10 @@ pub struct Delivery<'a> {
     pub stdin: Option<Stdin>,
     /// Reads along.
     pub live: Option<&'a mut dyn Output>,
-    /// A folder for the files that the run made.
-    pub out: Option<PathBuf>,
+    /// Opens the files of the caller's machine that the request names; without it there are none.
+    pub inputs: Option<&'a mut dyn Inputs>,
+    /// Gets the files that the run made.
+    pub out: Option<&'a mut dyn Receive>,
     /// Takes the run back when it turns true.
     pub cancel: Option<watch::Receiver<bool>>,
 }
@@ -95,7 +96,6 @@ impl Engine {
         review::review(&request)?;
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let admitted = admission::admit(request, &self.settings)?;
-        let out = delivery.out.take().map(|path| OutFolder::open(&path)).transpose()?;
         let run = Run::new(self, caller, admitted);
         run.check_required(caller).await?;
         let cancelled = cancel_by(delivery.cancel.clone());
@@ -104,7 +104,13 @@ impl Engine {
             () = cancelled => return Ok(run.cancelled_in_line()),
         };
         // 3 acquire and 4 run; 5 record is where the audit trail will be written, for refusals and errors too.
-        run.carry_out(stdin, delivery, out).await
+        run.carry_out(stdin, delivery).await
+    }
+
+    /// Where saggar keeps what outlives a command.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.settings.state
     }
 
     pub(crate) fn accepted(&self, caller: &Caller) -> Vec<Layer> {
@@ -183,19 +189,12 @@ impl<'e> Run<'e> {
         }
     }
 
-    async fn carry_out(
-        self,
-        stdin: Stdin,
-        mut delivery: Delivery<'_>,
-        mut out: Option<OutFolder>,
-    ) -> Result<ExecResult, RunError> {
-        let cancel = delivery.cancel.take();
-        let live = delivery.live.take();
-        let receiver = out.as_mut().map(|out| out as &mut dyn Receive);
+    async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<ExecResult, RunError> {
+        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel } = delivery;
         match &self.admitted.program {
             Program::Command(argv) => {
                 let Lease { sandbox, start, .. } = self.acquire(self.admitted.limits.clone(), None).await?;
-                let placed = self.place_inputs(sandbox.tree())?;
+                let placed = self.place_inputs(sandbox.tree(), &mut inputs)?;
                 let command = self.command(argv.clone(), &[], None);
                 let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
                 Ok(self.result(None, None, start, Done { exception: None, ..done }))
@@ -206,14 +205,16 @@ impl<'e> Run<'e> {
                 let (lease, report) = match &recipe.compile {
                     None => {
                         let lease = self.acquire(self.admitted.limits.clone(), self.worker(recipe, found)).await?;
-                        placed = self.place_inputs(lease.sandbox.tree())?;
+                        placed = self.place_inputs(lease.sandbox.tree(), &mut inputs)?;
                         place(lease.sandbox.tree(), file, &mut &code[..], Executable::No, &mut placed)?;
                         (lease, None)
                     }
-                    Some(step) => match self.compile(step, (found, file, code), cancel.clone(), &mut placed).await? {
-                        Compiled::Ready(lease, report) => (lease, Some(report)),
-                        Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
-                    },
+                    Some(step) => {
+                        match self.compile(step, (found, file, code), &mut inputs, cancel.clone(), &mut placed).await? {
+                            Compiled::Ready(lease, report) => (lease, Some(report)),
+                            Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
+                        }
+                    }
                 };
                 let Lease { sandbox, start, has_worker } = lease;
                 let program = runner.as_ref().unwrap_or(found);
@@ -261,9 +262,9 @@ impl<'e> Run<'e> {
         Some(WorkerSpec { kind: worker.kind, program: found.program.clone(), argv, env })
     }
 
-    fn place_inputs(&self, tree: &WorkTree) -> Result<Placed, RunError> {
+    fn place_inputs(&self, tree: &WorkTree, inputs: &mut Option<&mut dyn Inputs>) -> Result<Placed, RunError> {
         let mut placed = Placed::new();
-        for InputFile { path, content } in &self.admitted.files {
+        for (index, InputFile { path, content }) in self.admitted.files.iter().enumerate() {
             match content {
                 FileContent::Text(text) => {
                     place(tree, path, &mut text.as_bytes(), Executable::No, &mut placed)?;
@@ -274,14 +275,9 @@ impl<'e> Run<'e> {
                 }
                 FileContent::Host(host) => {
                     let unreadable = |source| RunError::Input { path: host.clone(), source };
-                    let mut file = open_input(host).map_err(unreadable)?;
-                    let meta = file.metadata().map_err(unreadable)?;
-                    if !meta.is_file() {
-                        return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
-                    }
-                    let mode = std::os::unix::fs::PermissionsExt::mode(&meta.permissions());
-                    let executable = if mode & 0o111 == 0 { Executable::No } else { Executable::Yes };
-                    place(tree, path, &mut file, executable, &mut placed)?;
+                    let Some(inputs) = inputs else { return Err(unreadable(io::ErrorKind::Unsupported.into())) };
+                    let mut input = inputs.open(index, host).map_err(unreadable)?;
+                    place(tree, path, &mut input.content, input.executable, &mut placed)?;
                 }
             }
         }
@@ -346,13 +342,14 @@ impl<'e> Run<'e> {
         &self,
         step: &Step,
         (found, file, code): (&Found, &RelPath, &[u8]),
+        inputs: &mut Option<&mut dyn Inputs>,
         cancel: Option<watch::Receiver<bool>>,
         placed: &mut Placed,
     ) -> Result<Compiled, RunError> {
         let limits = self.compile_limits();
         let most_bytes = limits.disk;
         let mut compiler = self.acquire(limits.clone(), None).await?.sandbox;
-        let mut sources = self.place_inputs(compiler.tree())?;
+        let mut sources = self.place_inputs(compiler.tree(), inputs)?;
         place(compiler.tree(), file, &mut &code[..], Executable::No, &mut sources)?;
         let fill = Self::fill(found, file, &[], &limits);
         let command = self.command(step.argv(&fill), &step.env(&fill), Some(found));
@@ -375,7 +372,7 @@ impl<'e> Run<'e> {
             return failed(report, ended);
         }
         let lease = self.acquire(self.admitted.limits.clone(), None).await?;
-        *placed = self.place_inputs(lease.sandbox.tree())?;
+        *placed = self.place_inputs(lease.sandbox.tree(), inputs)?;
         let mut products = Products { tree: lease.sandbox.tree(), placed };
         let receiver: Option<&mut dyn Receive> = Some(&mut products);
         let moved = compiler.tree().collect(Collection { placed: &sources, inline: &[], receiver, most_bytes });
@@ -496,18 +493,11 @@ struct Products<'a> {
 }
 
 impl Receive for Products<'_> {
-    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<Received, RunError> {
-        io::Seek::rewind(from).map_err(|source| BackendError::Place { path: path.to_owned(), source })?;
-        let path = RelPath::new(path)?;
-        place(self.tree, &path, &mut io::Read::take(from, bytes), Executable::Yes, self.placed)?;
+    fn receive(&mut self, made: Made<'_>) -> Result<Received, RunError> {
+        let path = RelPath::new(made.path)?;
+        place(self.tree, &path, made.content, Executable::Yes, self.placed)?;
         Ok(Received::Taken)
     }
-}
-
-/// Opens a caller's file; a FIFO is not waited for.
-fn open_input(path: &std::path::Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?))
 }
 
 fn place(

@@ -27,6 +27,6 @@ pub use doctor::{LanguageReport, LayerReport, Report};
 pub use engine::{Caller, Delivery, Engine};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
-pub use files::WorkTree;
+pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
 pub use language::{Found, Recipe, for_file_name, program_of};
 pub use settings::{PoolSettings, Settings, SettingsError};

@@ -169,6 +169,19 @@ impl Settings {
         Self::resolve(file, &path)
     }
 
+    /// The state folder whose server may stand in for us: the settings that it started with are the usual ones, and so
+    /// are ours. `None` if this process was told otherwise, or there is no such folder.
+    ///
+    /// Cheap where `SAGGAR_HOME` is set or there is no settings file: it is on the way of every warm run.
+    #[must_use]
+    pub fn common_state(config: Option<&Path>) -> Option<PathBuf> {
+        let own = ["SAGGAR_CONFIG", "SAGGAR_CGROUP"].into_iter().any(|name| from_environment(name).is_some());
+        if own || config.is_some() {
+            return None;
+        }
+        from_environment("SAGGAR_HOME").or_else(|| Some(Self::load(None).ok()?.state))
+    }
+
     fn resolve(file: File, path: &Path) -> Result<Self, SettingsError> {
         let wrong = |source| SettingsError::Limit { path: path.to_path_buf(), source };
         let most = Ceiling::default();

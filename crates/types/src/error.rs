@@ -34,6 +34,22 @@ pub enum ErrorCode {
     Unsupported,
     /// The sandbox could not be set up or watched.
     SandboxFailed,
+    /// The server's key is missing or wrong.
+    Unauthorized,
+    /// The request was meant for another host.
+    WrongHost,
+    /// The server has nothing at this path.
+    NotFound,
+    /// The server has something at this path, but not by this method.
+    MethodNotAllowed,
+    /// The request is larger than the server takes.
+    TooLarge,
+    /// The request took too long to arrive.
+    TooSlow,
+    /// The server cannot listen where it should.
+    CannotListen,
+    /// The server went away with a run of ours.
+    ServerGone,
 }
 
 impl ErrorCode {
@@ -54,7 +70,15 @@ impl ErrorCode {
             | Self::OutputUnwritable
             | Self::ResourcesExhausted
             | Self::Unsupported
-            | Self::SandboxFailed => 125,
+            | Self::SandboxFailed
+            | Self::Unauthorized
+            | Self::WrongHost
+            | Self::NotFound
+            | Self::MethodNotAllowed
+            | Self::TooLarge
+            | Self::TooSlow
+            | Self::CannotListen
+            | Self::ServerGone => 125,
         }
     }
 }

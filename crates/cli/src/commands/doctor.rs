@@ -6,6 +6,7 @@ use clap::Args;
 use engine::{Engine, Report, Settings};
 
 use crate::failure::{Failure, print_json};
+use crate::in_runtime;
 
 /// Show what this host can enforce, and how to get the rest
 #[derive(Debug, Args)]
@@ -19,9 +20,9 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(crate) async fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+    pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
         let engine = Engine::open(Settings::load(config)?)?;
-        let report = engine.examine().await;
+        let report = in_runtime(async { Ok(engine.examine().await) })?;
         if self.json {
             print_json(&report)?;
         } else {

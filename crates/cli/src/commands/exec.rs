@@ -20,9 +20,9 @@ pub(crate) struct Exec {
 }
 
 impl Exec {
-    pub(crate) async fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+    pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
         let mut request = self.options.request()?;
         request.argv = Some(self.argv);
-        carry_out(request, &self.options, false, config).await
+        carry_out(request, &self.options, false, config)
     }
 }

@@ -4,3 +4,4 @@ pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod run;
+pub(crate) mod serve;

@@ -2,14 +2,17 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use engine::{Delivery, Engine, Settings};
+use engine::{Caller, Delivery, Engine, OutFolder, OwnFiles, Settings, Stdin};
 use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome, RelPath, Source};
 
+use crate::client;
 use crate::failure::{Failure, print_json};
-use crate::interrupt;
+use crate::in_runtime;
+use crate::interrupt::Interrupt;
 use crate::options::{Options, wrong};
 use crate::terminal::Live;
 
@@ -36,7 +39,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) async fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+    pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
         let mut request = self.options.request()?;
         let from_stdin = self.file.as_deref() == Some(Path::new("-"));
         let code = match (&self.file, self.code) {
@@ -49,7 +52,7 @@ impl Run {
         request.file_name = name.and_then(|name| RelPath::new(name).ok());
         request.code = Some(Source(code));
         request.args = self.args;
-        carry_out(request, &self.options, from_stdin, config).await
+        carry_out(request, &self.options, from_stdin, config)
     }
 }
 
@@ -63,29 +66,62 @@ fn read_code(path: &Path) -> Result<Vec<u8>, Failure> {
     read.map(|_| code).map_err(|e| Failure::input(path, e))
 }
 
-/// Carries out a request and prints what became of it; `exec` does the same.
-pub(crate) async fn carry_out(
+/// What connects a run with our caller, wherever it is carried out.
+pub(crate) struct Ends {
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) live: Option<Live>,
+    pub(crate) out: Option<OutFolder>,
+    pub(crate) interrupt: Interrupt,
+}
+
+/// Carries out a request, by the server if there is one, and prints what became of it; `exec` does the same.
+pub(crate) fn carry_out(
     request: ExecRequest,
     options: &Options,
     stdin_is_taken: bool,
     config: Option<&Path>,
 ) -> Result<u8, Failure> {
-    let engine = Engine::open(Settings::load(config)?)?;
-    let mut live = (!options.json).then(|| Live::new(options.raw));
-    let delivery = Delivery {
-        stdin: Some(options.stdin(stdin_is_taken)?),
-        live: live.as_mut().map(|live| live as &mut dyn engine::Output),
-        out: options.out.clone(),
-        cancel: Some(interrupt::listen()?),
+    let caller = options.caller();
+    let mut ends = Ends {
+        stdin: options.stdin(stdin_is_taken)?,
+        live: (!options.json).then(|| Live::new(options.raw)),
+        out: options.out.as_deref().map(OutFolder::open).transpose()?,
+        interrupt: Interrupt::listen()?,
     };
-    let result = engine.execute(&options.caller(), request, delivery).await?;
-    if let Some(live) = &mut live {
+    let served = options.server_state(config).and_then(|state| client::execute(&state, &caller, &request, &mut ends));
+    let (result, live) = match served {
+        Some(result) => (result?, ends.live),
+        None => locally(&caller, request, ends, config)?,
+    };
+    if let Some(mut live) = live {
         live.finish();
-        talk(&result, live);
+        talk(&result, &mut live);
     } else {
         print_json(&result)?;
     }
     Ok(exit_code(&result.outcome))
+}
+
+/// Carries out a request in this process.
+fn locally(
+    caller: &Caller,
+    request: ExecRequest,
+    ends: Ends,
+    config: Option<&Path>,
+) -> Result<(ExecResult, Option<Live>), Failure> {
+    let Ends { stdin, mut live, mut out, interrupt } = ends;
+    let engine = Engine::open(Settings::load(config)?)?;
+    let result = in_runtime(async {
+        let delivery = Delivery {
+            stdin: Some(stdin.map_or(Stdin::Bytes(Vec::new()), Stdin::Descriptor)),
+            live: live.as_mut().map(|live| live as &mut dyn engine::Output),
+            inputs: Some(&mut OwnFiles),
+            out: out.as_mut().map(|out| out as &mut dyn engine::Receive),
+            cancel: Some(interrupt.watch()?),
+        };
+        Ok(engine.execute(caller, request, delivery).await?)
+    })?;
+    Ok((result, live))
 }
 
 /// What a person wants to know beyond the program's own output.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// `saggar` with a state folder of its own and nothing on standard input.
@@ -73,12 +74,32 @@ pub(crate) fn processes_with(mark: &str) -> BTreeSet<u32> {
         .collect()
 }
 
-/// The keeper that `parent` started.
+/// A keeper that `parent` started, by whichever of its threads.
 pub(crate) fn keeper_of(parent: u32) -> Option<u32> {
-    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?.flatten();
+    let children: String = threads.flat_map(|thread| fs::read_to_string(thread.path().join("children"))).collect();
     let is_keeper =
         |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"saggar-keeper"));
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(is_keeper)
+}
+
+/// Python that starts a tree of sleeping processes, each with `: mark` in its command line, and says `ready`.
+pub(crate) fn sleeping_tree_code(mark: &str) -> String {
+    format!(
+        "import subprocess, time\n\
+         print('ready', flush=True)\n\
+         subprocess.Popen(['setsid', 'bash', '-c', 'trap \"\" TERM HUP INT; sleep 600; : {mark}'])\n\
+         time.sleep(600) # {mark}"
+    )
+}
+
+pub(crate) fn send(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// Processes of a sleeping tree, without the command line of saggar itself, which holds the code.
+pub(crate) fn processes_inside(mark: &str) -> Vec<u32> {
+    processes_with(&format!(": {mark}")).into_iter().collect()
 }
 
 /// Every group that a keeper made, in any hierarchy.

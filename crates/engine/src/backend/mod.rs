@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 
+use tokio::sync::mpsc;
 use types::{BackendKind, Layer, LimitKind, Limits, Outcome, Usage};
 
 use crate::error::BackendError;
@@ -113,6 +114,8 @@ pub enum Stdin {
     Bytes(Vec<u8>),
     /// Whatever comes from this descriptor. It is copied through a pipe: the program never holds it.
     Descriptor(OwnedFd),
+    /// These bytes as they come, then the end; the sender waits for as long as the program does not read.
+    Stream(mpsc::Receiver<Vec<u8>>),
 }
 
 /// One of a program's two outputs.

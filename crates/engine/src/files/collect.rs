@@ -1,6 +1,6 @@
 //! Finding what a run left in `/work`.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 use types::{Change, FileRecord, RelPath};
 
 use super::glob::Glob;
-use super::place::Placed;
+use super::place::{Executable, Placed};
 use super::tree::{BENEATH, WorkTree, open_regular};
-use crate::error::RunError;
+use crate::error::{BackendError, RunError};
 
 /// The most files that are reported.
 const MOST_FILES: usize = 10_000;
@@ -35,14 +35,25 @@ pub(crate) struct Collection<'a, 'r> {
 }
 
 /// Takes files as they are found.
-pub(crate) trait Receive: Send {
-    /// Takes the first `bytes` bytes of a regular file.
-    fn receive(&mut self, path: &str, from: &mut std::fs::File, bytes: u64) -> Result<Received, RunError>;
+pub trait Receive: Send {
+    /// Takes one of them; content that is left unread is passed over.
+    fn receive(&mut self, made: Made<'_>) -> Result<Received, RunError>;
+}
+
+/// A regular file that a run made or changed.
+pub struct Made<'a> {
+    /// Below `/work`.
+    pub path: &'a str,
+    /// Whether its owner may execute it.
+    pub executable: Executable,
+    /// From its start to its end.
+    pub content: &'a mut dyn Read,
 }
 
 /// What a receiver did with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Received {
+pub enum Received {
+    /// It has all of it.
     Taken,
     /// Something stands in its place.
     Refused,
@@ -145,7 +156,11 @@ impl Walk<'_, '_> {
             self.left.unreadable += 1;
             return Ok(());
         };
-        let size = file.metadata().map_or(u64::MAX, |meta| meta.len());
+        let Ok(meta) = file.metadata() else {
+            self.left.unreadable += 1;
+            return Ok(());
+        };
+        let size = meta.len();
         if self.found.files.len() >= MOST_FILES || size > self.collection.most_bytes - self.bytes {
             self.left.beyond += 1;
             return Ok(());
@@ -167,10 +182,13 @@ impl Walk<'_, '_> {
             None => Change::Created,
         };
         self.inline_bytes += content.as_ref().map_or(0, |content| content.len() as u64);
-        if let Some(receiver) = &mut self.collection.receiver
-            && receiver.receive(&path, &mut file, bytes)? == Received::Refused
-        {
-            self.left.in_the_way += 1;
+        if let Some(receiver) = &mut self.collection.receiver {
+            let again = |source| BackendError::Place { path: path.clone(), source };
+            file.rewind().map_err(again)?;
+            // No more than what was hashed.
+            let content = &mut file.take(bytes);
+            let made = Made { path: &path, executable: Executable::of(&meta), content };
+            self.left.in_the_way += usize::from(receiver.receive(made)? == Received::Refused);
         }
         let base64 = content.map(|content| STANDARD.encode(content));
         self.found.files.push(FileRecord { path, bytes, sha256: hex(&hash), change, base64 });

@@ -1,19 +1,19 @@
 //! Writing a run's files into a folder of the caller's.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::collect::{Receive, Received};
+use super::collect::{Made, Receive, Received};
 use crate::error::RunError;
 
-/// The caller's folder. Inside it nothing is followed: what a link there points to was never asked for.
-pub(crate) struct OutFolder {
+/// A folder of the caller's. Inside it nothing is followed: what a link there points to was never asked for.
+pub struct OutFolder {
     path: PathBuf,
     fd: OwnedFd,
     /// Part of every temporary name, so that the run cannot have made a file of that name.
@@ -25,7 +25,7 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLI
 
 impl OutFolder {
     /// Opens `path`, making it if it is not there.
-    pub(crate) fn open(path: &Path) -> Result<Self, RunError> {
+    pub fn open(path: &Path) -> Result<Self, RunError> {
         let failed = |source: io::Error| RunError::Output { path: path.to_path_buf(), source };
         std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -34,17 +34,14 @@ impl OutFolder {
         Ok(Self { path: path.to_path_buf(), fd, nonce: crate::id::random_hex() })
     }
 
-    fn write(&self, path: &str, from: &mut File, bytes: u64) -> io::Result<()> {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    fn write(&self, made: &mut Made<'_>) -> io::Result<()> {
+        let (folder, name) = made.path.rsplit_once('/').unwrap_or(("", made.path));
         let folder = self.folder(folder)?;
         let temporary = format!(".saggar-{}", self.nonce);
-        // Set-id bits stay behind; whether it may be executed does not.
-        let mode = if from.metadata()?.mode() & 0o100 == 0 { 0o644 } else { 0o755 };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut into = File::from(openat2(&folder, temporary.as_str(), flags, Mode::from(mode), BENEATH)?);
-        from.rewind()?;
-        let written = copy(&mut from.take(bytes), &mut into)
-            .and_then(|()| Ok(renameat(&folder, temporary.as_str(), &folder, name)?));
+        let mut into = File::from(openat2(&folder, temporary.as_str(), flags, made.executable.mode(), BENEATH)?);
+        let written =
+            copy(made.content, &mut into).and_then(|()| Ok(renameat(&folder, temporary.as_str(), &folder, name)?));
         if written.is_err() {
             let _ = unlinkat(&folder, temporary.as_str(), AtFlags::empty());
         }
@@ -67,11 +64,12 @@ impl OutFolder {
 
 impl Receive for OutFolder {
     /// Writes one file under its own name; it appears whole or not at all.
-    fn receive(&mut self, path: &str, from: &mut File, bytes: u64) -> Result<Received, RunError> {
-        match self.write(path, from, bytes) {
+    fn receive(&mut self, mut made: Made<'_>) -> Result<Received, RunError> {
+        let path = self.path.join(made.path);
+        match self.write(&mut made) {
             Ok(()) => Ok(Received::Taken),
             Err(error) if is_in_the_way(&error) => Ok(Received::Refused),
-            Err(source) => Err(RunError::Output { path: self.path.join(path), source }),
+            Err(source) => Err(RunError::Output { path, source }),
         }
     }
 }

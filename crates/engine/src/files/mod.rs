@@ -6,11 +6,15 @@
 mod collect;
 mod deliver;
 mod glob;
+mod input;
 mod place;
 mod tree;
 
-pub(crate) use collect::{Collected, Collection, Receive, Received};
-pub(crate) use deliver::OutFolder;
+pub(crate) use collect::{Collected, Collection};
+pub use collect::{Made, Receive, Received};
+pub use deliver::OutFolder;
 pub(crate) use glob::Glob;
-pub(crate) use place::{Executable, Placed};
+pub use input::{Input, Inputs, OwnFiles};
+pub use place::Executable;
+pub(crate) use place::Placed;
 pub use tree::WorkTree;

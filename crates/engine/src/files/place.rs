@@ -1,9 +1,10 @@
 //! Placing a caller's files in `/work`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, mkdirat, openat2};
 use rustix::io::Errno;
@@ -15,11 +16,25 @@ use super::tree::{BENEATH, WorkTree};
 /// Hashes of placed files, by path: what a later change is measured against.
 pub(crate) type Placed = BTreeMap<String, [u8; 32]>;
 
-/// Whether a placed file may be executed.
+/// Whether a file may be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Executable {
+pub enum Executable {
+    /// By whoever may read it.
     Yes,
+    /// By nobody.
     No,
+}
+
+impl Executable {
+    /// What the owner's bit says.
+    pub(crate) fn of(meta: &Metadata) -> Self {
+        if meta.mode() & 0o100 == 0 { Self::No } else { Self::Yes }
+    }
+
+    /// The whole mode: set-id bits stay behind.
+    pub(crate) fn mode(self) -> Mode {
+        Mode::from(if self == Self::Yes { 0o755 } else { 0o644 })
+    }
 }
 
 impl WorkTree {
@@ -37,7 +52,7 @@ impl WorkTree {
         for part in parts {
             folder = self.subfolder(&folder, part)?;
         }
-        let mode = Mode::from(if executable == Executable::Yes { 0o755 } else { 0o644 });
+        let mode = executable.mode();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat2(&folder, name, flags, mode, BENEATH)?;
         rustix::fs::fchmod(&file, mode)?;

@@ -29,7 +29,7 @@ use engine::{Caller, Delivery, Engine, Found, RunError, Settings};
 use types::{ErrorBody, ErrorCode, Isolation};
 
 use crate::failure::{Failure, print_json};
-use crate::interrupt;
+use crate::interrupt::Interrupt;
 use contender::{Contender, Entry, Wrong, check};
 use entries::{Field, Ground};
 use machine::Machine;
@@ -81,7 +81,7 @@ impl Bench {
             What::Judge => return Err(RunError::Unsupported { what: "`bench judge`".to_owned() }.into()),
             What::E2b => return Err(RunError::Unsupported { what: "`bench e2b`".to_owned() }.into()),
         }
-        let mut cancelled = interrupt::listen()?;
+        let mut cancelled = Interrupt::listen()?.watch()?;
         // Dropping the measurement ends the daemon and removes the folder.
         tokio::select! {
             measured = self.measure(config) => self.tell(&measured?),

@@ -277,6 +277,16 @@ fn feed(stdin: Stdin, into: OwnedFd) -> Option<Feeding> {
                 drop(sender.write_all(&bytes).await);
             })))
         }
+        Stdin::Stream(mut chunks) => {
+            let mut sender = pipe::Sender::from_owned_fd(into).ok()?;
+            Some(Feeding(tokio::spawn(async move {
+                while let Some(chunk) = chunks.recv().await {
+                    if sender.write_all(&chunk).await.is_err() {
+                        break;
+                    }
+                }
+            })))
+        }
         Stdin::Descriptor(from) => {
             // A thread, because terminals and files do not all take part in readiness; it ends with the pipe or the
             // program.

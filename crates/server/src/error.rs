@@ -1,0 +1,155 @@
+//! Why the server could not start, and how it says no.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use engine::RunError;
+use serde::Serialize;
+use types::{ErrorBody, ErrorCode};
+
+use crate::key::random_hex;
+
+/// Why the server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Others could connect.
+    #[error("`{0}` is not a loopback address")]
+    NotLoopback(SocketAddr),
+    /// The address cannot be had.
+    #[error("cannot listen on `{address}`: {source}")]
+    Listen {
+        /// As asked for.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// One is enough.
+    #[error("a server is already running for the state folder `{}`", .0.display())]
+    Running(PathBuf),
+    /// Somebody else could put a socket or a key of theirs into it.
+    #[error("the state folder `{}` can be written by others", .0.display())]
+    Shared(PathBuf),
+    /// The socket, the lock or the key cannot be made.
+    #[error("cannot use `{}`: {source}", path.display())]
+    State {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The key's file holds something else, or is not the owner's alone.
+    #[error("the key `{}` {why}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+impl ServeError {
+    /// The wire form.
+    #[must_use]
+    pub fn body(&self) -> ErrorBody {
+        let (code, hint) = match self {
+            Self::NotLoopback(_) => (
+                ErrorCode::Usage,
+                "this version listens on loopback only, such as 127.0.0.1:7244; put a proxy of your own before it",
+            ),
+            Self::Listen { .. } => {
+                (ErrorCode::CannotListen, "choose another address with --listen, such as 127.0.0.1:0")
+            }
+            Self::Running(_) => {
+                (ErrorCode::CannotListen, "use that one, stop it, or set SAGGAR_HOME to another folder")
+            }
+            Self::Shared(_) => (ErrorCode::StateUnwritable, "make it yours alone, with chmod 700, or set SAGGAR_HOME"),
+            Self::State { .. } => (ErrorCode::StateUnwritable, "set SAGGAR_HOME to a folder that you may write"),
+            Self::Key { .. } => (ErrorCode::StateUnwritable, "remove it, and the next start makes a new one"),
+        };
+        ErrorBody { code, message: self.to_string(), hint: hint.to_owned() }
+    }
+}
+
+/// An error as an HTTP answer.
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) ErrorBody);
+
+#[derive(Serialize)]
+struct Wire<'a> {
+    error: Identified<'a>,
+}
+
+#[derive(Serialize)]
+struct Identified<'a> {
+    #[serde(flatten)]
+    body: &'a ErrorBody,
+    request_id: &'a str,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self(ErrorBody { code, message: message.into(), hint: hint.into() })
+    }
+
+    /// The body, and the id by which the same error is found on the server's stderr.
+    pub(crate) fn json(&self) -> (String, Vec<u8>) {
+        let id = format!("req_{}", random_hex::<16>());
+        if status(self.0.code).is_server_error() {
+            // Nobody may be there to read it, and that must not end the server.
+            let _ = writeln!(io::stderr(), "saggar: {id} failed: {}", self.0.message.escape_debug());
+        }
+        let wire = Wire { error: Identified { body: &self.0, request_id: &id } };
+        let json = serde_json::to_vec(&wire).unwrap_or_default();
+        (id, json)
+    }
+}
+
+impl From<RunError> for Refusal {
+    fn from(error: RunError) -> Self {
+        Self(error.body())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (id, json) = self.json();
+        let json_type = HeaderValue::from_static("application/json");
+        let mut response = (status(self.0.code), [(header::CONTENT_TYPE, json_type)], json).into_response();
+        if let Ok(id) = HeaderValue::try_from(id) {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        if self.0.code == ErrorCode::Unauthorized {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// The HTTP status of an error.
+fn status(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::InvalidRequest | ErrorCode::Usage => StatusCode::BAD_REQUEST,
+        ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
+        ErrorCode::WrongHost => StatusCode::FORBIDDEN,
+        ErrorCode::NotFound => StatusCode::NOT_FOUND,
+        ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        ErrorCode::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::InvalidLimit
+        | ErrorCode::UnknownLanguage
+        | ErrorCode::InputUnreadable
+        | ErrorCode::InterpreterMissing
+        | ErrorCode::ProgramMissing
+        | ErrorCode::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::IsolationUnavailable | ErrorCode::ResourcesExhausted => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::InvalidSettings
+        | ErrorCode::StateUnwritable
+        | ErrorCode::OutputUnwritable
+        | ErrorCode::SandboxFailed
+        | ErrorCode::CannotListen
+        | ErrorCode::ServerGone => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

@@ -1,0 +1,118 @@
+//! Who may ask: a loopback name in `Host`, and the key, for whoever comes by TCP.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::sync::OwnedSemaphorePermit;
+use types::ErrorCode;
+
+use crate::error::Refusal;
+use crate::http::Shared;
+
+/// How a request came in.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) way: Way,
+    /// Its place among the connections, kept for as long as anybody needs it.
+    pub(crate) slot: Arc<OwnedSemaphorePermit>,
+}
+
+/// The two listeners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The socket that only the owner can open; the kernel has said who it is.
+    Socket,
+    /// A loopback port, which every user of the host and every web page can reach.
+    Tcp,
+}
+
+/// Lets a request through, or says why not; its body has not been read by then.
+pub(crate) async fn check(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let by_socket = request.extensions().get::<Peer>().is_some_and(|peer| peer.way == Way::Socket);
+    if !by_socket {
+        check_host(&request)?;
+        if request.uri().path() != "/healthz" && !key_of(request.headers()).is_some_and(|key| shared.key.is(key)) {
+            return Err(Refusal::new(
+                ErrorCode::Unauthorized,
+                "the key is missing or wrong",
+                "send `Authorization: Bearer KEY`, with the key in `api-key` of the server's state folder",
+            ));
+        }
+    }
+    Ok(next.run(request).await)
+}
+
+fn key_of(headers: &HeaderMap) -> Option<&[u8]> {
+    if let Some(bearer) = headers.get(header::AUTHORIZATION) {
+        let (scheme, key) = bearer.as_bytes().split_at_checked("Bearer ".len())?;
+        return scheme.eq_ignore_ascii_case(b"Bearer ").then_some(key);
+    }
+    headers.get("x-api-key").map(header::HeaderValue::as_bytes)
+}
+
+/// A page of somebody else's can point a name of its own at 127.0.0.1, but not make a browser hide that name.
+fn check_host(request: &Request) -> Result<(), Refusal> {
+    let mut named = request.headers().get_all(header::HOST).iter();
+    let host = named.next().and_then(|host| host.to_str().ok()).filter(|_| named.next().is_none());
+    let other = request.uri().host().is_some_and(|host| !is_loopback(host));
+    if host.is_some_and(is_loopback) && !other {
+        return Ok(());
+    }
+    let hint = "use http://127.0.0.1 or http://localhost with the server's port";
+    Err(Refusal::new(ErrorCode::WrongHost, "the Host header must name this machine's loopback", hint))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, port)) if port.is_empty() || is_port(port) => name,
+        Some(_) => return false,
+        None => match host.split_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_loopback_pass() {
+        for good in ["localhost", "LOCALHOST:7244", "127.0.0.1", "127.0.0.1:7244", "127.9.9.9", "[::1]", "[::1]:80"] {
+            assert!(is_loopback(good), "{good}");
+        }
+        for bad in
+            ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:7244", "[::1].evil", "10.0.0.1"]
+        {
+            assert!(!is_loopback(bad), "{bad}");
+        }
+        for bad in ["localhost:80:evil", "[::1]:x", "0.0.0.0", "[::]", "localhost@evil"] {
+            assert!(!is_loopback(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_comes_in_either_header() {
+        let headers =
+            |name: &'static str, value: &str| HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]);
+        assert_eq!(key_of(&headers("authorization", "Bearer k")), Some(&b"k"[..]));
+        assert_eq!(key_of(&headers("authorization", "bearer k")), Some(&b"k"[..]));
+        assert_eq!(key_of(&headers("authorization", "Basic k")), None);
+        assert_eq!(key_of(&headers("x-api-key", "k")), Some(&b"k"[..]));
+        assert_eq!(key_of(&HeaderMap::new()), None);
+    }
+}

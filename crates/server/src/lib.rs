@@ -1,0 +1,25 @@
+//! The doors of `saggar serve`: HTTP on a loopback port and a Unix socket, and the private one of the command line.
+//!
+//! A door turns what arrives into a request, calls [`engine::Engine::execute`] and turns the answer back. Who may connect
+//! is decided here; what a run may do is not.
+
+mod activity;
+mod attach;
+mod error;
+mod events;
+mod frame;
+mod guard;
+mod http;
+mod key;
+mod outlet;
+mod serve;
+mod socket;
+
+pub use attach::{ATTACH_PATH, Ask, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION_HEADER};
+pub use error::ServeError;
+pub use frame::{CHUNK, Decoder, Frame, FrameError, Kind, encode};
+pub use serve::{DEFAULT_LISTEN, Options, Server};
+pub use socket::{connect, socket_path};
+
+/// The version that both ends of the private door must share.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,196 @@
+//! Listening, and ending.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use engine::Engine;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::activity::{Activity, turned};
+use crate::error::ServeError;
+use crate::guard::{Peer, Way};
+use crate::http::{Shared, router};
+use crate::key::Key;
+use crate::socket::{Door, is_trusted, socket_path};
+
+/// Where the server listens unless told otherwise.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7244);
+
+/// Connections at once, apart for each way in: whoever has no key cannot keep the owner out.
+const MOST_BY_SOCKET: usize = 512;
+const MOST_BY_TCP: usize = 256;
+/// For the next request's header, on a connection kept alive too.
+const HEADER_TIME: Duration = Duration::from_secs(30);
+/// What a connection without a key can make us hold.
+const MOST_HEADER: usize = 64 << 10;
+/// For runs under way when the server is told to stop; and then for those that were taken back to say so.
+const DRAIN_TIME: Duration = Duration::from_secs(3);
+const GIVE_UP_TIME: Duration = Duration::from_secs(2);
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The loopback address for HTTP.
+    pub listen: SocketAddr,
+    /// End after no run for this long.
+    pub idle_exit: Option<Duration>,
+}
+
+/// A server that listens already, so whoever starts it can say where.
+pub struct Server {
+    shared: Arc<Shared>,
+    tcp: tokio::net::TcpListener,
+    unix: tokio::net::UnixListener,
+    door: Door,
+    idle_exit: Option<Duration>,
+}
+
+impl Server {
+    /// Takes the state folder's socket and lock, the key and the port; to be called inside a runtime of many threads.
+    pub fn bind(engine: Engine, options: &Options) -> Result<Self, ServeError> {
+        if !options.listen.ip().is_loopback() {
+            return Err(ServeError::NotLoopback(options.listen));
+        }
+        let failed = |source| ServeError::Listen { address: options.listen, source };
+        let (door, unix) = Door::open(engine.state())?;
+        let unix = tokio::net::UnixListener::from_std(unix).map_err(failed)?;
+        let key = Key::open(engine.state())?;
+        let tcp = TcpListener::bind(options.listen).map_err(failed)?;
+        tcp.set_nonblocking(true).map_err(failed)?;
+        let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
+        let shared = Shared { engine, key, runs: Activity::new(), give_up: watch::Sender::new(false) };
+        Ok(Self { shared: Arc::new(shared), tcp, unix, door, idle_exit: options.idle_exit })
+    }
+
+    /// Where HTTP is answered.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Where the command line finds it.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        socket_path(self.state())
+    }
+
+    /// Where the key is.
+    #[must_use]
+    pub fn key_file(&self) -> PathBuf {
+        Key::path(self.state())
+    }
+
+    fn state(&self) -> &Path {
+        self.shared.engine.state()
+    }
+
+    /// Serves until `stop` comes true or nobody has asked for a run for long enough. Runs that are under way then get a
+    /// moment to end, and are taken back after it.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self { shared, tcp, unix, door, idle_exit } = self;
+        let entrance =
+            Entrance { router: router(Arc::clone(&shared)), open: Activity::new(), closing: watch::Sender::new(false) };
+        let mut listening = JoinSet::new();
+        listening.spawn(by_tcp(tcp, entrance.clone()));
+        listening.spawn(by_socket(unix, entrance.clone()));
+        let idle = async {
+            match idle_exit {
+                Some(time) => shared.runs.quiet_for(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop => {}
+            () = idle => {}
+        }
+        // First nobody can come in any more, then the socket's name goes.
+        listening.shutdown().await;
+        drop(door);
+        entrance.closing.send_replace(true);
+        let ended = async { tokio::join!(shared.runs.none(), entrance.open.none()) };
+        if tokio::time::timeout(DRAIN_TIME, ended).await.is_err() {
+            shared.give_up.send_replace(true);
+            let ended = async { tokio::join!(shared.runs.none(), entrance.open.none()) };
+            drop(tokio::time::timeout(GIVE_UP_TIME, ended).await);
+        }
+    }
+}
+
+/// What a connection needs.
+#[derive(Clone)]
+struct Entrance {
+    router: Router,
+    /// Connections that are open.
+    open: Activity,
+    /// Turns true when no further request is wanted.
+    closing: watch::Sender<bool>,
+}
+
+async fn by_tcp(listener: tokio::net::TcpListener, entrance: Entrance) {
+    let slots = Arc::new(Semaphore::new(MOST_BY_TCP));
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let _ = stream.set_nodelay(true);
+                tokio::spawn(connection(stream, Way::Tcp, slot, entrance.clone()));
+            }
+            Err(_) => breathe().await,
+        }
+    }
+}
+
+async fn by_socket(listener: tokio::net::UnixListener, entrance: Entrance) {
+    let slots = Arc::new(Semaphore::new(MOST_BY_SOCKET));
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) if is_trusted(stream.as_fd()) => {
+                tokio::spawn(connection(stream, Way::Socket, slot, entrance.clone()));
+            }
+            Ok(_) => {}
+            Err(_) => breathe().await,
+        }
+    }
+}
+
+/// After an `accept` that failed for want of descriptors, which only time gives back.
+async fn breathe() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+async fn connection<S>(stream: S, way: Way, slot: OwnedSemaphorePermit, entrance: Entrance)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let _open = entrance.open.begin();
+    let mut closing = entrance.closing.subscribe();
+    let peer = Peer { way, slot: Arc::new(slot) };
+    let routes = TowerToHyperService::new(entrance.router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        hyper::service::Service::call(&routes, request)
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(MOST_HEADER);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = turned(&mut closing) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    // A client that went away, or spoke something else than HTTP: nobody is left to be told.
+    drop(ended);
+}
