@@ -23,7 +23,8 @@ from harness import STATE, Harness, foreign_processes
 CANARY = Path("/var/tmp/hostile-canary")
 LOCK = "/var/tmp/hostile-check.lock"
 HELLO = {"python": "print(1)", "bash": "echo 1", "node": "console.log(1)", "c": "int main(void) { return 0; }", "cpp": "int main() { return 0; }", "perl": "print 1;"}
-IDLE_WORKERS = 8  # how many more of a thing a server may keep after a test than before
+IDLE_PROCESSES = 24  # keepers, sweepers and zygotes that a server may keep
+DRAIN_SECONDS = 90  # until when its shelves must be empty
 
 
 def parse():
@@ -314,14 +315,17 @@ def run_all(h, a, rows, wanted, tasks):
 
 
 def server_complaints(h, watch, foreign, expected_warm):
-    """A server may keep a few idle workers and emptied cgroups, never one more for each run."""
-    time.sleep(3)
-    failed, grown = [], dict(watch.growth(), process=foreign_processes() - foreign)
+    """A server may keep its keepers and zygotes. Everything else is gone once it has emptied its shelves."""
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while True:
+        grown = dict(watch.growth(), process=foreign_processes() - foreign)
+        left = {kind: n for kind, n in grown.items() if n > (IDLE_PROCESSES if kind == "process" else 0)}
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    failed = [("left-on-host", [f"{n} more {kind}(s) than at the start"]) for kind, n in left.items()]
     if expected_warm and not h.warm_seen:
         failed.append(("warm", ["no run was answered by a warm worker"]))
-    for kind, n in grown.items():
-        if n > (0 if kind in ("mount", "ipc") else IDLE_WORKERS):
-            failed.append(("left-on-host", [f"{n} more {kind}(s) than at the start"]))
     h.notes.append("more than at the start: " + ", ".join(f"{n} {kind}" for kind, n in grown.items()))
     return failed
 

@@ -110,6 +110,10 @@ fn serve(
     channel.send(&FromInit::Sealed { layers }, &fds).step("report to the keeper")?;
     drop(fds);
     drop(beside);
+    if open {
+        // The worker is nobody's child here, and orphans are all we have to reap: the kernel does it.
+        sys::ignore_children();
+    }
 
     let Some((ToInit::Start { programs, argv, env, limits }, streams)) = channel.recv().step("wait for the program")?
     else {

@@ -93,12 +93,11 @@ pub(super) fn namespaces(all: bool) -> Result<Vec<OwnedFd>, Errno> {
     ["/proc/self/ns/mnt"].iter().chain(wanted).map(open).collect()
 }
 
-/// A second wall behind the filter: in this user namespace no further ones can be made. It is not a layer of its own,
-/// and a host whose `/proc/sys` is read-only goes without.
+/// A second wall behind the filter: below this user namespace no further one can be made, and without a new one nobody
+/// here has the right to make any other kind. It is not a layer of its own, and a host whose `/proc/sys` is read-only goes
+/// without.
 fn forbid_namespaces() {
-    for name in ["user", "mnt", "net", "pid"] {
-        drop(std::fs::write(format!("{}/proc/sys/user/max_{name}_namespaces", stage::HOST_TEXT), "0"));
-    }
+    drop(std::fs::write(format!("{}/proc/sys/user/max_user_namespaces", stage::HOST_TEXT), "0"));
 }
 
 /// Lets process numbers begin anywhere: programs take theirs for something that differs from run to run. A kernel that

@@ -45,3 +45,9 @@ fn wait4(pid: i32, flags: i32) -> Result<(i32, i32, Reaped), Errno> {
     let (cpu, largest) = (time(usage.ru_utime) + time(usage.ru_stime), usage.ru_maxrss.unsigned_abs() * 1024);
     Ok((reaped, status, Reaped { cpu, largest }))
 }
+
+/// From here on the kernel reaps the children of this process.
+pub(crate) fn ignore_children() {
+    // SAFETY: SIG_IGN is no pointer to code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
