@@ -16,6 +16,7 @@ mod language;
 mod pool;
 mod queue;
 mod review;
+mod run;
 mod settings;
 mod state;
 

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use types::{Layer, Limits, Start};
 
 use crate::backend::{Backend, Sandbox, SandboxSpec, WorkerKind, WorkerSpec};
@@ -45,6 +46,23 @@ pub(crate) struct Lease {
     pub(crate) start: Start,
     /// Whether an interpreter waits in it.
     pub(crate) has_worker: bool,
+    /// Fills the shelf again when the run is over.
+    pub(crate) refill: Option<Refill>,
+}
+
+/// Fills a shelf when it is dropped, or a little later: while a short run goes on, nothing is made beside it.
+pub(crate) struct Refill {
+    _dropped: oneshot::Sender<()>,
+}
+
+/// What most runs take less than.
+const SHORT: Duration = Duration::from_millis(10);
+
+impl Lease {
+    /// One that was made for this run alone.
+    pub(crate) fn cold(sandbox: Box<dyn Sandbox>) -> Self {
+        Self { sandbox, start: Start::Cold, has_worker: false, refill: None }
+    }
 }
 
 impl Pool {
@@ -59,26 +77,25 @@ impl Pool {
         // One that does without a wall is none of those made ahead.
         if spec.accept.iter().any(|layer: &Layer| layer.is_wall()) {
             let plain = SandboxSpec { worker: None, ..spec.clone() };
-            return Ok(Lease { sandbox: self.backend.create(&plain).await?, start: Start::Cold, has_worker: false });
+            return Ok(Lease::cold(self.backend.create(&plain).await?));
         }
         let kind = Kind { extra_roots: spec.extra_roots.clone(), worker: spec.worker.clone() };
         let has_worker = kind.worker.is_some();
         while let Some(mut sandbox) = self.take(&kind) {
-            self.refill(&kind);
             if sandbox.lease(&spec.limits).await.is_ok() {
-                return Ok(Lease { sandbox, start: Start::Warm, has_worker });
+                let refill = Some(self.refill_later(kind));
+                return Ok(Lease { sandbox, start: Start::Warm, has_worker, refill });
             }
         }
-        self.refill(&kind);
         match self.backend.create(spec).await {
             Ok(sandbox) => {
                 let start = if has_worker { Start::Warm } else { Start::Cold };
-                Ok(Lease { sandbox, start, has_worker })
+                Ok(Lease { sandbox, start, has_worker, refill: Some(self.refill_later(kind)) })
             }
             // This interpreter cannot be forked, or not now: it is started for this run alone.
             Err(BackendError::NoWorker) => {
                 let plain = SandboxSpec { worker: None, ..spec.clone() };
-                Ok(Lease { sandbox: self.backend.create(&plain).await?, start: Start::Cold, has_worker: false })
+                Ok(Lease::cold(self.backend.create(&plain).await?))
             }
             Err(error) => Err(error),
         }
@@ -94,6 +111,17 @@ impl Pool {
                 return Some(sandbox);
             }
         }
+    }
+
+    fn refill_later(self: &Arc<Self>, kind: Kind) -> Refill {
+        let (sender, dropped) = oneshot::channel::<()>();
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            // Either way it is time.
+            drop(tokio::time::timeout(SHORT, dropped).await);
+            pool.refill(&kind);
+        });
+        Refill { _dropped: sender }
     }
 
     /// Fills a shelf up again, beside whatever goes on.

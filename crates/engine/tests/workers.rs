@@ -67,10 +67,16 @@ fn every_language_runs_warm_within_the_walls_of_a_cold_run() {
             let request = || ExecRequest { language: Some(language.to_owned()), ..python(code) };
             let cold = run(&engine, ExecRequest { cold: true, ..request() }).await;
             assert_eq!((cold.stdout.as_str(), cold.start), ("42\n", Start::Cold), "{language}");
-            // The first may find an empty shelf.
-            run(&engine, request()).await;
-            let ready = run(&engine, request()).await;
-            assert_eq!((ready.stdout.as_str(), ready.start), ("42\n", Start::Warm), "{language}");
+            // The first find an empty shelf.
+            let mut ready = run(&engine, request()).await;
+            for _ in 0..100 {
+                assert_eq!(ready.stdout, "42\n", "{language}");
+                if ready.start == Start::Warm {
+                    break;
+                }
+                ready = run(&engine, request()).await;
+            }
+            assert_eq!(ready.start, Start::Warm, "{language}");
             assert_eq!(ready.isolation, cold.isolation, "{language}");
         }
     });

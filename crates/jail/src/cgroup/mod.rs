@@ -8,6 +8,7 @@ mod v2;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use types::Layer;
 
@@ -152,12 +153,20 @@ pub(crate) fn enter(door: &OwnedFd) -> Result<(), Errno> {
 
 /// One number in a file of one number.
 fn read_number(path: &Path) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    read(path)?.trim().parse().ok()
+}
+
+/// A short file of the kernel's, in one piece.
+fn read(path: &Path) -> Option<String> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut text = [0; 1024];
+    let length = rustix::io::read(&file, &mut text).ok()?;
+    Some(String::from_utf8_lossy(&text[..length]).into_owned())
 }
 
 /// The number behind `key` in a file of `key number` lines.
 fn read_keyed(path: &Path, key: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = read(path)?;
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }
 

@@ -8,7 +8,7 @@ mod sweeper;
 pub(crate) mod watch;
 mod zygote;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,8 @@ struct Keeper {
     tree: Tree,
     prefix: String,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
+    /// Sandboxes to make, one at a time between other things: runs that go on do not wait for those that are to come.
+    ordered: VecDeque<Create>,
     zygotes: BTreeMap<ZygoteId, Zygote>,
     /// Workers that may have become ours, since their zygote was lost.
     orphans: usize,
@@ -124,6 +126,7 @@ impl Keeper {
             tree,
             prefix: cgroup::prefix(),
             sandboxes: BTreeMap::new(),
+            ordered: VecDeque::new(),
             zygotes: BTreeMap::new(),
             orphans: 0,
             sweeper,
@@ -162,6 +165,9 @@ impl Keeper {
                     self.hear_sandbox(data)?;
                 }
             }
+            if let Some(create) = self.ordered.pop_front() {
+                self.create(&create)?;
+            }
             let now = Instant::now();
             self.sandboxes.values_mut().for_each(|sandbox| sandbox.tick(now));
             self.sweeper.is_busy();
@@ -187,6 +193,9 @@ impl Keeper {
 
     /// Until the next limit can be reached, or a busy group tried again.
     fn sleep(&self) -> Option<Duration> {
+        if !self.ordered.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let now = Instant::now();
         let limits = self.sandboxes.values().filter_map(Sandbox::next_check);
         let retry = (self.sweeper.waits() || self.orphans > 0).then(|| now + Duration::from_millis(2));
@@ -204,7 +213,7 @@ impl Keeper {
                     ToKeeper::Setup(_) => return Err(Errno::PROTO),
                     ToKeeper::Zygote(spec) => self.start_zygote(&spec)?,
                     ToKeeper::Retire(id) => self.retire(id),
-                    ToKeeper::Create(create) => self.create(&create)?,
+                    ToKeeper::Create(create) => self.ordered.push_back(create),
                     ToKeeper::Prestart(start) => self.prestart(start, fds),
                     ToKeeper::Lease { id, limits } => self.lease(id, limits)?,
                     ToKeeper::Start(start) => {
@@ -213,6 +222,7 @@ impl Keeper {
                         }
                     }
                     ToKeeper::Cancel(id) => {
+                        self.take_back(id)?;
                         if let Some(sandbox) = self.sandboxes.get_mut(&id) {
                             sandbox.end_by(End::Cancelled);
                         }
@@ -220,6 +230,17 @@ impl Keeper {
                 },
             }
         }
+    }
+
+    /// Forgets a sandbox that was ordered and not made yet.
+    fn take_back(&mut self, id: SandboxId) -> Result<(), Errno> {
+        let ordered = self.ordered.len();
+        self.ordered.retain(|create| create.id != id);
+        if self.ordered.len() == ordered {
+            return Ok(());
+        }
+        let (cost, layers) = (Cost::default(), Vec::new());
+        self.engine.send(&FromKeeper::Ended { id, end: End::Cancelled, cost, layers }, &[])
     }
 
     fn create(&mut self, create: &Create) -> Result<(), Errno> {
@@ -437,7 +458,9 @@ impl Keeper {
 
     fn shut_down(&mut self) {
         self.sandboxes.values_mut().for_each(|sandbox| sandbox.end_by(End::Cancelled));
-        std::mem::take(&mut self.zygotes).into_values().for_each(|zygote| drop(zygote.end()));
+        for zygote in std::mem::take(&mut self.zygotes).into_values() {
+            zygote.end();
+        }
         // Every worker is ours now. Bounded: what is still there then is killed all the same, and reaped by whoever
         // inherits it.
         for _ in 0..500 {

@@ -77,8 +77,10 @@ impl Backend for Native {
                 }
                 other => other?,
             };
+            let asked = Asked { link: &link, id };
             let prepared = spec.worker.as_ref().map(|_| link.answer(id));
             let (writable, owner) = created.await.map_err(|finished| failure(finished, ""))?;
+            std::mem::forget(asked);
             let tree = WorkTree::new(writable, owner);
             let mut sandbox = NativeSandbox { link, id, tree, ending, limits: spec.limits.clone(), streams: None };
             if let (Some(worker), None) = (&spec.worker, zygote) {
@@ -92,6 +94,18 @@ impl Backend for Native {
             }
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         })
+    }
+}
+
+/// A sandbox that was asked for; one that nobody waits for any more is taken back.
+struct Asked<'a> {
+    link: &'a Link,
+    id: jail::SandboxId,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.link.cancel(self.id);
     }
 }
 

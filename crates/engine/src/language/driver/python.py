@@ -177,17 +177,19 @@ def end(status):
         attempt(threading._shutdown)
     attempt(atexit._run_exitfuncs)
     # The program's own objects do hear of the end. What is in the zygote's memory is not looked at: that would copy it.
+    folder = sys.path[0] + "/"
     own = [sys.modules.get("__main__")]
     for module in reversed(sys.modules.values()):
         if module is LAST:
             break
-        own.append(module)
+        if str(getattr(module, "__file__", None)).startswith(folder):
+            own.append(module)
     for module in own:
         names = getattr(module, "__dict__", {})
         for name in sorted(names, key=lambda name: not str(name).startswith("_")):
             if name != "__builtins__":
                 names[name] = None
-    attempt(gc.collect)
+        attempt(gc.collect)
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:

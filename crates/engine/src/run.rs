@@ -1,0 +1,428 @@
+//! One admitted request on its way: acquire a sandbox, place the files, run, collect.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use types::{
+    Compile, ExecResult, FileContent, InputFile, Isolation, Layer, LimitKind, Limits, Outcome, RelPath, Start, Usage,
+};
+
+use crate::admission::{self, Admitted, Program};
+use crate::backend::{Cancel, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, WorkerSpec};
+use crate::capture::Capture;
+use crate::engine::{Caller, Delivery, Engine};
+use crate::error::{BackendError, RunError};
+use crate::exception::{MAX_RECORD, parse_report};
+use crate::feedback;
+use crate::files::{Collected, Collection, Executable, Inputs, Made, Placed, Receive, Received, WorkTree};
+use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder, Step};
+use crate::pool::Lease;
+
+/// Compilers need room that the program they make may not have.
+const COMPILE_WALL: Duration = Duration::from_secs(20);
+const COMPILE_MEMORY: u64 = 1 << 30;
+const COMPILE_PIDS: u64 = 256;
+const COMPILE_DISK: u64 = 512 << 20;
+
+/// One admitted request on its way.
+pub(crate) struct Run<'e> {
+    engine: &'e Engine,
+    admitted: Admitted,
+    accept: Vec<Layer>,
+}
+
+/// What is known of a program that has ended.
+struct Done {
+    ended: Ended,
+    capture: (crate::capture::Kept, crate::capture::Kept),
+    exception: Option<types::Exception>,
+    collected: Collected,
+}
+
+impl Done {
+    /// As a shell says that there is no such command.
+    fn nothing_to_run() -> Self {
+        let remarks = vec!["the compiler made no program that can be started".to_owned()];
+        Self::nothing(Outcome::Exited { code: 127 }, remarks)
+    }
+
+    /// Of a run in which nothing was started.
+    fn nothing(outcome: Outcome, remarks: Vec<String>) -> Self {
+        let ended = Ended { outcome, usage: Usage::default(), hits: Vec::new(), layers: Vec::new() };
+        let nothing = Capture::new(0, None);
+        let collected = Collected { files: Vec::new(), remarks };
+        Self { ended, capture: (nothing.stdout, nothing.stderr), exception: None, collected }
+    }
+}
+
+impl<'e> Run<'e> {
+    pub(crate) fn new(engine: &'e Engine, caller: &Caller, admitted: Admitted) -> Self {
+        // Who insists on a layer does not accept its absence, whatever the settings say.
+        let insisted = |layer: &Layer| engine.settings.require.contains(layer) || caller.require.contains(layer);
+        let accept = engine.accepted(caller).into_iter().filter(|layer| !insisted(layer)).collect();
+        Self { engine, admitted, accept }
+    }
+
+    fn spec(&self, limits: Limits) -> SandboxSpec {
+        SandboxSpec {
+            limits,
+            accept: self.accept.clone(),
+            extra_roots: self.admitted.roots.clone(),
+            worker: None,
+            ahead: false,
+        }
+    }
+
+    pub(crate) fn cancelled_in_line(&self) -> ExecResult {
+        let recipe = match &self.admitted.program {
+            Program::Code { recipe, .. } => Some(*recipe),
+            Program::Command(_) => None,
+        };
+        self.result(recipe, None, Start::Cold, Done::nothing(Outcome::Cancelled, Vec::new()))
+    }
+
+    /// Layers that somebody insists on must be there before anything runs.
+    pub(crate) async fn check_required(&self, caller: &Caller) -> Result<(), RunError> {
+        let required: Vec<Layer> = self.engine.settings.require.iter().chain(&caller.require).copied().collect();
+        if required.iter().all(|layer| layer.is_wall()) {
+            return Ok(());
+        }
+        let spec = self.spec(self.admitted.limits.clone());
+        let capabilities = self.engine.backend.capabilities(&spec).await?;
+        match capabilities.missing.into_iter().find(|(layer, _)| required.contains(layer)) {
+            Some((layer, why)) => Err(RunError::Required { layer, why }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<ExecResult, RunError> {
+        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel } = delivery;
+        match &self.admitted.program {
+            Program::Command(argv) => {
+                let Lease { sandbox, start, refill: _refill, .. } =
+                    self.acquire(self.admitted.limits.clone(), None).await?;
+                let placed = self.place_inputs(sandbox.tree(), &mut inputs)?;
+                let command = self.command(argv.clone(), &[], None);
+                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
+                Ok(self.result(None, None, start, Done { exception: None, ..done }))
+            }
+            Program::Code { recipe, found, runner, file, code } => {
+                self.check_version(recipe, found).await?;
+                let mut placed = Placed::new();
+                let (lease, report) = match &recipe.compile {
+                    None => {
+                        let lease = self.acquire(self.admitted.limits.clone(), self.worker(recipe, found)).await?;
+                        placed = self.place_inputs(lease.sandbox.tree(), &mut inputs)?;
+                        place(lease.sandbox.tree(), file, &mut &code[..], Executable::No, &mut placed)?;
+                        (lease, None)
+                    }
+                    Some(step) => {
+                        match self.compile(step, (found, file, code), &mut inputs, cancel.clone(), &mut placed).await? {
+                            Compiled::Ready(lease, report) => (lease, Some(report)),
+                            Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
+                        }
+                    }
+                };
+                let Lease { sandbox, start, has_worker, refill: _refill } = lease;
+                let program = runner.as_ref().unwrap_or(found);
+                let fill = Self::fill(program, file, &self.admitted.args, &self.admitted.limits);
+                let step = recipe.worker.as_ref().filter(|_| has_worker).map_or(&recipe.run, |worker| &worker.order);
+                let command = self.command(step.argv(&fill), &step.env(&fill), Some(program));
+                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await;
+                let done = match done {
+                    // The compiler was content and made nothing that runs: a library, a package without a main.
+                    Err(RunError::Backend(BackendError::Program { .. })) if report.is_some() => Done::nothing_to_run(),
+                    other => other?,
+                };
+                let done = if recipe.recorder == Recorder::None { Done { exception: None, ..done } } else { done };
+                Ok(self.result(Some(recipe), report, start, done))
+            }
+        }
+    }
+
+    fn fill<'a>(found: &'a Found, file: &'a RelPath, args: &'a [String], limits: &'a Limits) -> Fill<'a> {
+        Fill { program: &found.program, file: file.as_str(), limits, args }
+    }
+
+    async fn acquire(&self, limits: Limits, worker: Option<WorkerSpec>) -> Result<Lease, RunError> {
+        let spec = SandboxSpec { worker, ..self.spec(limits) };
+        if let Some(pool) = self.engine.pool.as_ref().filter(|_| !self.admitted.cold) {
+            return Ok(pool.lease(&spec).await?);
+        }
+        let plain = SandboxSpec { worker: None, ..spec };
+        let sandbox = self.engine.backend.create(&plain).await?;
+        Ok(Lease::cold(sandbox))
+    }
+
+    /// The interpreter that could wait for this run.
+    fn worker(&self, recipe: &Recipe, found: &Found) -> Option<WorkerSpec> {
+        // It has read these long before the run names them.
+        let read_at_start = ["PYTHON", "NODE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_"];
+        let worker = recipe.worker.as_ref()?;
+        if self.admitted.env.keys().any(|name| read_at_start.iter().any(|start| name.starts_with(start))) {
+            return None;
+        }
+        let file = RelPath::new(recipe.file).ok()?;
+        let settings = &self.engine.settings;
+        let fill = Self::fill(found, &file, &settings.pool.preload, &settings.defaults);
+        let (argv, env) = (worker.start.argv(&fill), pairs(self.environment(&worker.start.env(&fill))));
+        Some(WorkerSpec { kind: worker.kind, program: found.program.clone(), argv, env })
+    }
+
+    fn place_inputs(&self, tree: &WorkTree, inputs: &mut Option<&mut dyn Inputs>) -> Result<Placed, RunError> {
+        let mut placed = Placed::new();
+        for (index, InputFile { path, content }) in self.admitted.files.iter().enumerate() {
+            match content {
+                FileContent::Text(text) => {
+                    place(tree, path, &mut text.as_bytes(), Executable::No, &mut placed)?;
+                }
+                FileContent::Base64(text) => {
+                    let bytes = admission::decode(text).unwrap_or_default();
+                    place(tree, path, &mut &bytes[..], Executable::No, &mut placed)?;
+                }
+                FileContent::Host(host) => {
+                    let unreadable = |source| RunError::Input { path: host.clone(), source };
+                    let Some(inputs) = inputs else { return Err(unreadable(io::ErrorKind::Unsupported.into())) };
+                    let mut input = inputs.open(index, host).map_err(unreadable)?;
+                    place(tree, path, &mut input.content, input.executable, &mut placed)?;
+                }
+            }
+        }
+        Ok(placed)
+    }
+
+    /// The minimal environment, the recipe's on top, the caller's over all.
+    fn command(&self, argv: Vec<String>, recipe_env: &[(String, String)], program: Option<&Found>) -> Command {
+        let mut env = self.environment(recipe_env);
+        env.extend(self.admitted.env.clone());
+        let programs = match (program, argv.first()) {
+            (_, Some(name)) if name.contains('/') => vec![name.clone()],
+            (Some(found), _) => vec![found.program.clone()],
+            (None, Some(name)) => {
+                let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+                path.split(':').map(|folder| format!("{folder}/{name}")).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        Command { programs, argv, env: pairs(env) }
+    }
+
+    /// The minimal environment, the recipe's on top: nothing of the caller's.
+    fn environment(&self, recipe_env: &[(String, String)]) -> BTreeMap<String, String> {
+        let mut folders = self.admitted.path.clone();
+        folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned));
+        let path = folders.join(":");
+        let minimal = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TMPDIR", "/tmp")];
+        let minimal = minimal.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        minimal.chain(recipe_env.iter().cloned()).collect()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the ends of one run: where it runs, what it reads, who listens")]
+    async fn run(
+        &self,
+        mut sandbox: Box<dyn Sandbox>,
+        command: Command,
+        stdin: Stdin,
+        live: Option<&mut dyn Output>,
+        cancel: Cancel<'_>,
+        placed: &Placed,
+        receiver: Option<&mut (dyn Receive + '_)>,
+    ) -> Result<Done, RunError> {
+        let mut capture = Capture::new(self.admitted.limits.output, live);
+        let mut ended = sandbox.run(command, stdin, &mut capture, cancel).await?;
+        capture.finish();
+        let tree = sandbox.tree();
+        let record = tree.read_small(&format!("tmp/{EXCEPTION_RECORD}"), MAX_RECORD);
+        // A program that ended well was ended by no exception, whatever it left behind.
+        let exception = record.and_then(|bytes| parse_report(&bytes)).filter(|_| !ended.outcome.is_ok());
+        touched(&mut ended, tree);
+        let collected = tree.collect(Collection {
+            placed,
+            inline: &self.admitted.inline,
+            receiver,
+            most_bytes: self.admitted.limits.disk,
+        })?;
+        Ok(Done { ended, capture: (capture.stdout, capture.stderr), exception, collected })
+    }
+
+    async fn compile(
+        &self,
+        step: &Step,
+        (found, file, code): (&Found, &RelPath, &[u8]),
+        inputs: &mut Option<&mut dyn Inputs>,
+        cancel: Option<watch::Receiver<bool>>,
+        placed: &mut Placed,
+    ) -> Result<Compiled, RunError> {
+        let limits = self.compile_limits();
+        let most_bytes = limits.disk;
+        let mut compiler = self.acquire(limits.clone(), None).await?.sandbox;
+        let mut sources = self.place_inputs(compiler.tree(), inputs)?;
+        place(compiler.tree(), file, &mut &code[..], Executable::No, &mut sources)?;
+        let fill = Self::fill(found, file, &[], &limits);
+        let command = self.command(step.argv(&fill), &step.env(&fill), Some(found));
+        let mut capture = Capture::new(limits.output, None);
+        let mut ended = compiler.run(command, Stdin::Bytes(Vec::new()), &mut capture, cancel_by(cancel)).await?;
+        touched(&mut ended, compiler.tree());
+        let report = Compile {
+            ok: ended.outcome.is_ok(),
+            outcome: ended.outcome.clone(),
+            stdout: capture.stdout.text(),
+            stderr: capture.stderr.text(),
+            usage: ended.usage,
+        };
+        let failed = |report, ended| {
+            let capture = (capture.stdout, capture.stderr);
+            let done = Done { ended, capture, exception: None, collected: Collected::default() };
+            Ok(Compiled::Failed(Box::new((report, done))))
+        };
+        if !report.ok {
+            return failed(report, ended);
+        }
+        let lease = self.acquire(self.admitted.limits.clone(), None).await?;
+        *placed = self.place_inputs(lease.sandbox.tree(), inputs)?;
+        let mut products = Products { tree: lease.sandbox.tree(), placed };
+        let receiver: Option<&mut dyn Receive> = Some(&mut products);
+        let moved = compiler.tree().collect(Collection { placed: &sources, inline: &[], receiver, most_bytes });
+        match moved {
+            Ok(_) => Ok(Compiled::Ready(lease, report)),
+            // The program alone is larger than the run may hold.
+            Err(RunError::Backend(BackendError::Place { source, .. }))
+                if source.kind() == io::ErrorKind::StorageFull =>
+            {
+                ended.outcome = Outcome::LimitExceeded { limit: LimitKind::Disk };
+                ended.hits.push(LimitKind::Disk);
+                failed(Compile { ok: false, outcome: ended.outcome.clone(), ..report }, ended)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// More room than the program has, but never more than the ceiling gives.
+    fn compile_limits(&self) -> Limits {
+        let (limits, most) = (&self.admitted.limits, &self.engine.settings.ceiling.0);
+        Limits {
+            wall: limits.wall.max(COMPILE_WALL).min(most.wall),
+            cpu: None,
+            memory: limits.memory.max(COMPILE_MEMORY).min(most.memory),
+            cpus: limits.cpus.max(2.0).min(most.cpus),
+            pids: limits.pids.max(COMPILE_PIDS).min(most.pids),
+            disk: limits.disk.max(COMPILE_DISK).min(most.disk),
+            ..limits.clone()
+        }
+    }
+
+    fn compile_failed(&self, recipe: &'static Recipe, (report, done): (Compile, Done)) -> ExecResult {
+        let mut result = self.result(Some(recipe), Some(report), Start::Cold, done);
+        // The compiler's words are in `compile`; the program itself said nothing.
+        result.stdout.clear();
+        result.stderr.clear();
+        (result.stdout_bytes, result.stderr_bytes) = (0, 0);
+        (result.stdout_truncated, result.stderr_truncated) = (false, false);
+        result
+    }
+
+    /// Refuses a program that is too old for its recipe, rather than let it fail in a way nobody understands.
+    async fn check_version(&self, recipe: &'static Recipe, found: &Found) -> Result<(), RunError> {
+        if recipe.needs.is_none() {
+            return Ok(());
+        }
+        let version = self.engine.version(recipe, found).await?;
+        match recipe.too_old(&version) {
+            Some(needs) => Err(RunError::InterpreterOld { language: recipe.name, needs, found: version }),
+            None => Ok(()),
+        }
+    }
+
+    fn result(
+        &self,
+        recipe: Option<&'static Recipe>,
+        compile: Option<Compile>,
+        start: Start,
+        done: Done,
+    ) -> ExecResult {
+        let Done { ended, capture: (stdout, stderr), exception, collected } = done;
+        let missing = Layer::ALL.into_iter().filter(|layer| !ended.layers.contains(layer)).collect();
+        let mut result = ExecResult {
+            id: crate::id::run_id(),
+            ok: ended.outcome.is_ok() && compile.as_ref().is_none_or(|compile| compile.ok),
+            outcome: ended.outcome,
+            language: recipe.map(|recipe| recipe.name.to_owned()),
+            backend: self.engine.backend.kind(),
+            start,
+            compile,
+            limits_hit: ended.hits,
+            stdout: stdout.text(),
+            stderr: stderr.text(),
+            stdout_bytes: stdout.total(),
+            stderr_bytes: stderr.total(),
+            stdout_truncated: stdout.is_cut(),
+            stderr_truncated: stderr.is_cut(),
+            usage: ended.usage,
+            exception,
+            files: collected.files,
+            findings: Vec::new(),
+            feedback: Vec::new(),
+            isolation: Isolation { layers: ended.layers, missing },
+        };
+        result.feedback = feedback::for_result(&result, &self.admitted.limits, &collected.remarks);
+        result
+    }
+}
+
+fn pairs(env: BTreeMap<String, String>) -> Vec<String> {
+    env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// Comes true when the caller's signal does; never, if there is none or its sender is gone.
+pub(crate) fn cancel_by(signal: Option<watch::Receiver<bool>>) -> Cancel<'static> {
+    Box::pin(async move {
+        if let Some(mut signal) = signal
+            && signal.wait_for(|cancelled| *cancelled).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    })
+}
+
+/// What became of the compiler's step.
+enum Compiled {
+    /// A sandbox with the program in it.
+    Ready(Lease, Compile),
+    /// What there is to report instead.
+    Failed(Box<(Compile, Done)>),
+}
+
+/// Moves a compiler's products into the sandbox where they run.
+struct Products<'a> {
+    tree: &'a WorkTree,
+    placed: &'a mut Placed,
+}
+
+impl Receive for Products<'_> {
+    fn receive(&mut self, made: Made<'_>) -> Result<Received, RunError> {
+        let path = RelPath::new(made.path)?;
+        place(self.tree, &path, made.content, Executable::Yes, self.placed)?;
+        Ok(Received::Taken)
+    }
+}
+
+fn place(
+    tree: &WorkTree,
+    path: &RelPath,
+    content: &mut dyn io::Read,
+    executable: Executable,
+    placed: &mut Placed,
+) -> Result<(), RunError> {
+    tree.place(path, content, executable, placed)
+        .map_err(|source| BackendError::Place { path: path.to_string(), source }.into())
+}
+
+/// Adds the limits that only the files tell of.
+fn touched(ended: &mut Ended, tree: &WorkTree) {
+    ended.hits.extend(tree.full());
+    ended.hits.sort_unstable();
+    ended.hits.dedup();
+}
