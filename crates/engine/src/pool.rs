@@ -95,7 +95,8 @@ impl Pool {
             // This interpreter cannot be forked, or not now: it is started for this run alone.
             Err(BackendError::NoWorker) => {
                 let plain = SandboxSpec { worker: None, ..spec.clone() };
-                Ok(Lease::cold(self.backend.create(&plain).await?))
+                // One that is ready makes the start of a program no warmer.
+                Ok(Lease { start: Start::Cold, ..Box::pin(self.lease(&plain)).await? })
             }
             Err(error) => Err(error),
         }

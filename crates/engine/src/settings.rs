@@ -111,6 +111,12 @@ pub enum SettingsError {
         /// Which and why.
         source: LimitError,
     },
+    /// A pool in which nothing could run.
+    #[error("the settings `{}` are wrong: `running` of [pool] must be at least 1", path.display())]
+    Pool {
+        /// The file.
+        path: PathBuf,
+    },
     /// Neither `SAGGAR_HOME` nor a home to derive it from.
     #[error("there is no place for the state folder: neither SAGGAR_HOME nor HOME is set")]
     NoHome,
@@ -125,6 +131,7 @@ impl SettingsError {
             Self::Parse { .. } => {
                 "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool]"
             }
+            Self::Pool { .. } => "with 0 every run would wait for ever",
             Self::Limit { .. } => "limits must be above zero and below the ceiling",
             Self::NoHome => "set SAGGAR_HOME to a folder that you may write",
         };
@@ -187,6 +194,9 @@ impl Settings {
         let most = Ceiling::default();
         let ceiling = Ceiling(file.ceiling.resolve(&most.0, &most).map_err(wrong)?);
         let defaults = file.limits.resolve(&Limits::default(), &ceiling).map_err(wrong)?;
+        if file.pool.running == 0 {
+            return Err(SettingsError::Pool { path: path.to_path_buf() });
+        }
         let state = from_environment("SAGGAR_HOME").or(file.state).or_else(usual_state).ok_or(SettingsError::NoHome)?;
         Ok(Self {
             state,
@@ -235,6 +245,8 @@ mod tests {
         assert!(resolve("nettwork = 1").unwrap_err().contains("unknown field"));
         assert!(resolve("[limits]\nmemory = 1").unwrap_err().contains("unknown field"));
         assert!(resolve("require = [\"moat\"]").is_err());
+        assert!(resolve("[pool]\nreddy = 1").unwrap_err().contains("unknown field"));
+        assert!(resolve("[pool]\nrunning = 0").unwrap_err().contains("running"));
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub enum ToKeeper {
     Zygote(Zygote),
     /// Let a zygote go as soon as its last worker has ended.
     Retire(ZygoteId),
+    /// Give a zygote up that does not start. Answered by [`FromKeeper::ZygoteGone`].
+    Discard(ZygoteId),
     /// Make a sandbox. Answered by [`FromKeeper::Created`].
     Create(Create),
     /// Start a program that will wait for its order; standard streams travel beside it. Answered by

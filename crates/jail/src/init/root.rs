@@ -69,7 +69,10 @@ pub(super) fn enter(
     sys::mount_setattr(CWD.as_fd(), stage::SHM, noexec).wall(Layer::MountNs, "forbid programs in /dev/shm")?;
     let read_only = MountAttr { set: libc::MOUNT_ATTR_RDONLY, propagation: 0, recursive: false };
     sys::mount_setattr(CWD.as_fd(), stage::CPU_ONLINE, read_only).wall(Layer::MountNs, "protect the cpu list")?;
-    let proc = mount_proc().wall(Layer::PidNs, "mount /proc")?;
+    if !without.contains(&Layer::PidNs) {
+        mount_proc().wall(Layer::PidNs, "mount /proc")?;
+        layers.push(Layer::PidNs);
+    }
     if !without.contains(&Layer::UserNs) {
         forbid_namespaces();
         scatter_pids();
@@ -80,8 +83,6 @@ pub(super) fn enter(
     unmount(c".", UnmountFlags::DETACH).wall(Layer::MountNs, "let go of the host's root")?;
     chdir(c"/").wall(Layer::MountNs, "enter the new root")?;
     layers.push(Layer::MountNs);
-    layers.push(Layer::PidNs);
-    drop(proc);
     open(c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).step("open /proc")
 }
 
@@ -111,13 +112,12 @@ fn scatter_pids() {
 }
 
 /// `/proc` of the new pid namespace. `subset=pid` leaves processes only: no kernel file exists to be masked.
-fn mount_proc() -> Result<OwnedFd, Errno> {
+fn mount_proc() -> Result<(), Errno> {
     let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"subset", c"pid")?;
     fsconfig_create(context.as_fd())?;
     let attributes =
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    move_mount(&mount, c"", CWD, stage::NEW_PROC, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
-    Ok(mount)
+    move_mount(&mount, c"", CWD, stage::NEW_PROC, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }

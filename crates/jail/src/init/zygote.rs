@@ -41,8 +41,9 @@ impl Birth<'_> {
 
     fn become_interpreter(self) -> Result<Infallible, Trouble> {
         let guest = (geteuid().as_raw(), getegid().as_raw());
-        // Its cgroup view stays the keeper's: from there its forks enter the groups of runs.
-        let without = vec![Layer::UserNs, Layer::CgroupNs];
+        // Its cgroup view stays the keeper's: from there its forks enter the groups of runs. The keeper's processes are
+        // none of its business, so that it has no `/proc`.
+        let without = vec![Layer::UserNs, Layer::CgroupNs, Layer::PidNs];
         let identity = Identity { guest, without, accept: &[] };
         drop(root::enter(&self.writable, self.overlays, &identity, &mut Vec::new())?);
         sys::reset_signals();

@@ -213,6 +213,7 @@ impl Keeper {
                     ToKeeper::Setup(_) => return Err(Errno::PROTO),
                     ToKeeper::Zygote(spec) => self.start_zygote(&spec)?,
                     ToKeeper::Retire(id) => self.retire(id),
+                    ToKeeper::Discard(id) => self.lose_zygote(id)?,
                     ToKeeper::Create(create) => self.ordered.push_back(create),
                     ToKeeper::Prestart(start) => self.prestart(start, fds),
                     ToKeeper::Lease { id, limits } => self.lease(id, limits)?,
@@ -476,13 +477,7 @@ impl Keeper {
                 self.sweeper.take(sandbox.finish().3);
             }
         }
-        // Bounded: a group that stays busy is swept by the next keeper.
-        for _ in 0..500 {
-            if !self.sweeper.is_busy() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        self.sweeper.finish();
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Remains {
 
 /// Whoever takes remains down.
 pub(super) struct Sweeper {
-    /// To the process that does it; without one it is done here.
-    process: Option<Channel>,
+    /// The process that does it, and its number; without one it is done here.
+    process: Option<(Channel, i32)>,
     /// Groups whose last process is gone but which the kernel still calls busy.
     busy: Vec<Group>,
 }
@@ -47,14 +47,14 @@ impl Sweeper {
                 drop(ours);
                 sweep(&theirs)
             }
-            Side::Parent { .. } => Ok(Self { process: Some(ours), busy: Vec::new() }),
+            Side::Parent { pid, .. } => Ok(Self { process: Some((ours, pid)), busy: Vec::new() }),
         }
     }
 
     /// Takes remains down, or has it done.
     pub(super) fn take(&mut self, remains: Remains) {
         let Remains { fds, group } = remains;
-        if let Some(process) = &self.process {
+        if let Some((process, _)) = &self.process {
             let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
             let folders = Folders(group.as_ref().map(Group::folders).unwrap_or_default());
             if process.send(&folders, &borrowed).is_ok() {
@@ -71,6 +71,20 @@ impl Sweeper {
     pub(super) fn is_busy(&mut self) -> bool {
         self.busy.retain(|group| group.remove().is_err());
         !self.busy.is_empty()
+    }
+
+    /// Waits until everything is down, a second at most: a group that stays busy is swept by the next keeper.
+    pub(super) fn finish(&mut self) {
+        if let Some((channel, pid)) = self.process.take() {
+            drop(channel);
+            drop(sys::wait_for(pid));
+        }
+        for _ in 0..500 {
+            if !self.is_busy() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Whether something must be tried again soon.

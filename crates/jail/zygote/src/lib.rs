@@ -48,7 +48,13 @@ pub extern "C" fn fork() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn pause() -> i32 {
     match STATE.load(Ordering::Relaxed) {
-        STARTING => STATE.store(ZYGOTE, Ordering::Relaxed),
+        STARTING => {
+            // A fork would lose other threads, and whatever they hold.
+            if !sys::is_single_threaded() {
+                sys::exit(3);
+            }
+            STATE.store(ZYGOTE, Ordering::Relaxed);
+        }
         WORKER => {
             seal::wait_for_lease();
             STATE.store(LEASED, Ordering::Relaxed);

@@ -26,6 +26,7 @@ pub(crate) mod number {
     pub(crate) const PRCTL: u64 = 157;
     pub(crate) const EXIT_GROUP: u64 = 231;
     pub(crate) const PPOLL: u64 = 271;
+    pub(crate) const UNSHARE: u64 = 272;
     pub(crate) const SIGNALFD4: u64 = 289;
     pub(crate) const DUP3: u64 = 292;
     pub(crate) const PRLIMIT64: u64 = 302;
@@ -47,6 +48,7 @@ pub(crate) mod number {
     pub(crate) const CAPSET: u64 = 91;
     pub(crate) const EXIT: u64 = 93;
     pub(crate) const EXIT_GROUP: u64 = 94;
+    pub(crate) const UNSHARE: u64 = 97;
     pub(crate) const RT_SIGPROCMASK: u64 = 135;
     pub(crate) const SETRESUID: u64 = 147;
     pub(crate) const SETRESGID: u64 = 149;
@@ -229,6 +231,12 @@ pub(crate) fn exit(code: i32) -> ! {
     loop {
         let _ = plain(number::EXIT_GROUP, [word(code), 0, 0, 0, 0]);
     }
+}
+
+/// Whether this process has no other thread: only then may it have its memory for itself.
+pub(crate) fn is_single_threaded() -> bool {
+    let memory = 0x100;
+    plain(number::UNSHARE, [memory, 0, 0, 0, 0]).is_ok()
 }
 
 /// What the real `pause` does.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Caller, Delivery, Engine, RunError};
+use engine::{Caller, Delivery, Engine, OwnFiles, RunError};
 use serde::Serialize;
 use types::{ExecRequest, ExecResult, Start};
 
@@ -217,7 +217,8 @@ fn go_on(answers: &[Result<Once, Wrong>], deadline: Instant) -> bool {
 async fn through_library(engine: &Engine, request: &ExecRequest, expected: &str) -> Result<Once, Wrong> {
     let request = request.clone();
     let start = Instant::now();
-    let result = engine.execute(&Caller::default(), request, Delivery::default()).await?;
+    let delivery = Delivery { inputs: Some(&mut OwnFiles), ..Delivery::default() };
+    let result = engine.execute(&Caller::default(), request, delivery).await?;
     let took = start.elapsed();
     check(&result, expected)?;
     Ok(Once { took, start: Some(result.start) })

@@ -138,9 +138,9 @@ impl Link {
     }
 
     /// The zygote for `spec`, started if there is none that is young and alive.
-    pub(super) fn zygote(&self, spec: &WorkerSpec) -> Result<ZygoteId, BackendError> {
+    pub(super) fn zygote(&self, spec: &WorkerSpec, ahead: bool) -> Result<ZygoteId, BackendError> {
         let lost = std::mem::take(&mut lock(&self.shared).lost);
-        let plan = self.zygotes.lock().unwrap_or_else(PoisonError::into_inner).take(spec, &lost)?;
+        let plan = self.zygotes.lock().unwrap_or_else(PoisonError::into_inner).take(spec, &lost, ahead)?;
         for old in plan.retire {
             self.send(&ToKeeper::Retire(old), &[])?;
         }
@@ -156,6 +156,11 @@ impl Link {
         if let Some(id) = id {
             self.zygotes.lock().unwrap_or_else(PoisonError::into_inner).proved(id);
         }
+    }
+
+    /// Gives up on a zygote that does not start; those who wait for it hear of it.
+    pub(super) fn discard(&self, id: ZygoteId) {
+        drop(self.send(&ToKeeper::Discard(id), &[]));
     }
 
     /// Lets go of zygotes that nobody has asked for in a while.

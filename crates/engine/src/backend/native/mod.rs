@@ -67,7 +67,7 @@ impl Backend for Native {
         Box::pin(async {
             let link = self.link(&spec.extra_roots)?;
             let forked = spec.worker.as_ref().filter(|worker| worker.kind == WorkerKind::Forked);
-            let zygote = forked.map(|worker| link.zygote(&preloaded(worker))).transpose()?;
+            let zygote = forked.map(|worker| link.zygote(&preloaded(worker), spec.ahead)).transpose()?;
             let (accept, limits) = (spec.accept.clone(), wire(&spec.limits));
             let asked = link.create(Create { id: 0, accept, limits, zygote, ahead: spec.ahead });
             let (id, created, ending) = match asked {
@@ -87,9 +87,15 @@ impl Backend for Native {
                 sandbox.prestart(worker)?;
             }
             if let Some(prepared) = prepared {
-                match prepared.await {
-                    Some(()) => sandbox.link.proved(zygote),
-                    None => return Err(failure(sandbox.ending.wait().await, "")),
+                let patience = if spec.ahead { zygotes::START_TAKES } else { zygotes::RUN_WAITS };
+                match tokio::time::timeout(patience, prepared).await {
+                    Ok(Some(())) => sandbox.link.proved(zygote),
+                    Ok(None) => return Err(failure(sandbox.ending.wait().await, "")),
+                    // Whoever makes some ahead decides when it has taken too long.
+                    Err(_) => {
+                        zygote.filter(|_| spec.ahead).inspect(|zygote| sandbox.link.discard(*zygote));
+                        return Err(BackendError::NoWorker);
+                    }
                 }
             }
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)

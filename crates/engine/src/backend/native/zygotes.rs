@@ -28,10 +28,18 @@ struct Zygote {
     born: Instant,
     used: Instant,
     workers: u32,
+    /// Whether it has made a worker.
+    proved: bool,
     lost: bool,
     /// How many before it were lost, one after the other.
     failures: u32,
 }
+
+/// How long a run waits for a zygote that starts; from then on runs do without it until it has shown that it works.
+pub(super) const RUN_WAITS: Duration = Duration::from_secs(2);
+
+/// How long a zygote may take to import everything.
+pub(super) const START_TAKES: Duration = Duration::from_mins(1);
 
 /// What has to be said to the keeper.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,15 +53,26 @@ pub(super) struct Plan {
 }
 
 impl Zygotes {
-    /// Chooses the zygote of one more worker; `lost` are those the keeper has lost since the last time.
-    pub(super) fn take(&mut self, spec: &WorkerSpec, lost: &[ZygoteId]) -> Result<Plan, BackendError> {
-        self.take_at(spec, lost, Instant::now())
+    /// Chooses the zygote of one more worker; `lost` are those the keeper has lost since the last time. A worker that a run
+    /// waits for, one that is not made `ahead`, is not asked of a zygote that has been starting for too long.
+    pub(super) fn take(&mut self, spec: &WorkerSpec, lost: &[ZygoteId], ahead: bool) -> Result<Plan, BackendError> {
+        let now = Instant::now();
+        let starting = self.current.get(spec).filter(|zygote| !zygote.proved && !zygote.lost);
+        if !ahead && starting.is_some_and(|zygote| now - zygote.born >= RUN_WAITS) {
+            self.note(lost);
+            return Err(BackendError::NoWorker);
+        }
+        self.take_at(spec, lost, now)
     }
 
-    fn take_at(&mut self, spec: &WorkerSpec, lost: &[ZygoteId], now: Instant) -> Result<Plan, BackendError> {
+    fn note(&mut self, lost: &[ZygoteId]) {
         for zygote in self.current.values_mut().filter(|zygote| lost.contains(&zygote.id)) {
             zygote.lost = true;
         }
+    }
+
+    fn take_at(&mut self, spec: &WorkerSpec, lost: &[ZygoteId], now: Instant) -> Result<Plan, BackendError> {
+        self.note(lost);
         let mut retire = Vec::new();
         let mut failures = 0;
         if let Some(zygote) = self.current.get_mut(spec) {
@@ -72,7 +91,7 @@ impl Zygotes {
             }
         }
         self.next += 1;
-        let zygote = Zygote { id: self.next, born: now, used: now, workers: 1, lost: false, failures };
+        let zygote = Zygote { id: self.next, born: now, used: now, workers: 1, proved: false, lost: false, failures };
         self.current.insert(spec.clone(), zygote);
         Ok(Plan { id: self.next, start: true, retire })
     }
@@ -81,6 +100,7 @@ impl Zygotes {
     pub(super) fn proved(&mut self, id: ZygoteId) {
         if let Some(zygote) = self.current.values_mut().find(|zygote| zygote.id == id) {
             zygote.failures = 0;
+            zygote.proved = true;
         }
     }
 
