@@ -167,6 +167,11 @@ impl<'e> Run<'e> {
         let file = RelPath::new(recipe.file).ok()?;
         let settings = &self.engine.settings;
         let fill = Self::fill(found, &file, &settings.pool.preload, &settings.defaults);
+        // An interpreter that was told its limits when it was started cannot be told others.
+        let own = Self::fill(found, &file, &settings.pool.preload, &self.admitted.limits);
+        if worker.start.argv(&own) != worker.start.argv(&fill) {
+            return None;
+        }
         let (argv, env) = (worker.start.argv(&fill), pairs(self.environment(&worker.start.env(&fill))));
         Some(WorkerSpec { kind: worker.kind, program: found.program.clone(), argv, env })
     }

@@ -116,6 +116,17 @@ fn a_program_ends_warm_as_it_ends_cold() {
              CapInh CapPrm CapEff CapBnd CapAmb SigBlk SigIgn SigCgt Threads').split()])",
             "import subprocess as s\nprint(s.run(['sh', '-c', 'echo $0; env | sort; ls /proc/self/fd'], capture_output=True))",
             "print(input(), input())",
+            "import sys; sys.exit(2**70)",
+            "import sys; sys.exit(-1)",
+            "import os\nos._exit = lambda status: None\nraise ValueError('x')",
+            "import sys\ndel sys.stdout",
+            "import sys\nclass Config: pass\nsys.modules['config'] = Config",
+            "import time\nclass A:\n    def __del__(self): print('del', time.time() > 0)\na = A()\nb = [a]; b.append(b)",
+            "import sys\nfor m in [m for m in sys.modules if m not in ('sys', 'builtins', '__main__')]: del sys.modules[m]",
+            "def main():\n    f = open('o.txt', 'w')\n    f.write('data')\n    raise ValueError('x')\nmain()",
+            "import json\njson.f = open('o.txt', 'w')\njson.f.write('data')",
+            "import ctypes\nprint(ctypes.CDLL(None).syscall(56, 0x8000 | 17, 0, 0, 0, 0))",
+            "import os\nprint(os.sched_getaffinity(0) is not None, os.getpgrp() == os.getpid(), os.getsid(0) == os.getpid())",
         ] {
             let request = || ExecRequest { args: vec!["one".to_owned()], stdin: "a\nb\n".to_owned(), ..python(code) };
             let cold = run(&engine, ExecRequest { cold: true, ..request() }).await;
@@ -124,6 +135,7 @@ fn a_program_ends_warm_as_it_ends_cold() {
             assert_eq!(ready.outcome, cold.outcome, "{code}\n{ready:?}");
             assert_eq!((&ready.stdout, &ready.stderr), (&cold.stdout, &cold.stderr), "{code}");
             assert_eq!(ready.exception, cold.exception, "{code}");
+            assert_eq!(ready.files, cold.files, "{code}");
         }
     });
 }
@@ -218,12 +230,20 @@ fn a_programs_own_module_comes_before_a_preloaded_one() {
     let _alone = alone();
     block(async {
         let engine = warm(settings());
-        let files = vec![InputFile {
-            path: RelPath::new("json.py").unwrap(),
-            content: types::FileContent::Text("mine = 1".to_owned()),
-        }];
-        let result = run(&engine, ExecRequest { files, ..python("import json; print(json.mine)") }).await;
-        assert_eq!((result.stdout.as_str(), result.start), ("1\n", Start::Warm), "{result:?}");
+        // The last of them is the one that was imported last, too.
+        for module in settings().pool.preload {
+            let files = vec![InputFile {
+                path: RelPath::new(format!("{module}.py")).unwrap(),
+                content: types::FileContent::Text("mine = 1".to_owned()),
+            }];
+            // Some are part of the interpreter itself, and cannot be replaced.
+            let code = format!("import {module}; print(getattr({module}, 'mine', 0))");
+            let request = || ExecRequest { files: files.clone(), ..python(&code) };
+            let cold = run(&engine, ExecRequest { cold: true, ..request() }).await;
+            let result = run(&engine, request()).await;
+            assert_eq!((&result.stdout, result.start), (&cold.stdout, Start::Warm), "{module} {result:?}");
+            assert!(result.ok, "{result:?}");
+        }
     });
 }
 
@@ -284,6 +304,51 @@ async fn run_or_error(engine: &Engine, request: ExecRequest) -> Result<ExecResul
 /// A worker that runs a program has closed its channel.
 fn is_leased(pid: u32) -> bool {
     fs::read_link(format!("/proc/{pid}/fd/3")).is_err() && fs::read_link(format!("/proc/{pid}/fd/0")).is_ok()
+}
+
+#[test]
+fn orphans_of_every_kind_are_reaped_also_when_the_zygote_is_replaced() {
+    let _alone = alone();
+    block(async {
+        let engine = warm(settings());
+        // More than one zygote's share, many at once, each leaving children behind that nobody waits for.
+        let code = "import os, time\nfor i in range(3):\n    if os.fork() == 0:\n        os.setsid()\n        \
+                    if os.fork() == 0: time.sleep(1000)\n        os._exit(0)";
+        let mut runs = tokio::task::JoinSet::new();
+        for number in 0..1100 {
+            let (engine, request) = (Arc::clone(&engine), python(code));
+            runs.spawn(async move { assert!(run(&engine, request).await.ok, "{number}") });
+            if runs.len() == 8 {
+                runs.join_next().await.unwrap().unwrap();
+            }
+        }
+        while let Some(done) = runs.join_next().await {
+            done.unwrap();
+        }
+        assert!(run(&engine, python("print(1)")).await.ok);
+    });
+}
+
+#[test]
+fn a_started_interpreter_has_its_own_limits() {
+    let _alone = alone();
+    block(async {
+        let engine = warm(settings());
+        let node = |limits| ExecRequest {
+            language: Some("node".to_owned()),
+            limits,
+            ..python(
+                "const os = require('os');\nconsole.log(v8 = require('v8').getHeapStatistics().heap_size_limit >> 20,\
+                      os.cpus().length, os.availableParallelism(), process.argv, process.execArgv, require.main === module)",
+            )
+        };
+        let small = LimitsSpec { memory_mb: Some(256.0), cpus: Some(2.0), ..LimitsSpec::default() };
+        for limits in [LimitsSpec::default(), LimitsSpec { cpus: Some(2.0), ..LimitsSpec::default() }, small] {
+            let cold = run(&engine, ExecRequest { cold: true, ..node(limits.clone()) }).await;
+            let ready = run(&engine, node(limits)).await;
+            assert_eq!((ready.stdout, ready.stderr), (cold.stdout, cold.stderr));
+        }
+    });
 }
 
 #[test]

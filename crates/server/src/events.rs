@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn told(chunks: &[&[u8]]) -> String {
-        let (outlet, mut queue) = Outlet::new(watch::channel(false).1);
+        let (outlet, mut queue) = Outlet::new(watch::channel(false).1, None);
         let mut teller = Teller::new(outlet);
         for chunk in chunks {
             assert!(teller.write(Stream::Out, chunk).is_continue());

@@ -23,6 +23,9 @@ use crate::key::Key;
 use crate::outlet::Outlet;
 
 /// The most bytes of a request's body.
+/// How long a reader of an event stream may take nothing: he holds the place of a run.
+const READER_PATIENCE: Duration = Duration::from_secs(30);
+
 const MOST_BODY: usize = 64 << 20;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_mins(1);
@@ -108,7 +111,7 @@ fn wants_events(headers: &HeaderMap) -> bool {
 /// Answers at once; the run goes on for as long as somebody reads.
 fn stream(shared: Arc<Shared>, request: ExecRequest, underway: Underway) -> Response {
     let (cancel, cancelled) = watch::channel(false);
-    let (outlet, queue) = Outlet::new(cancelled.clone());
+    let (outlet, queue) = Outlet::new(cancelled.clone(), Some(READER_PATIENCE));
     let taken_back = cancel.clone();
     tokio::spawn(async move {
         let _underway = underway;

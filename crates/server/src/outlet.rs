@@ -1,5 +1,7 @@
 //! From the engine, which hands over output in passing, to a connection that may be slow.
 
+use std::time::Duration;
+
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
@@ -17,14 +19,16 @@ const QUEUE: usize = 8;
 pub(crate) struct Outlet {
     queue: mpsc::Sender<Vec<u8>>,
     cancelled: watch::Receiver<bool>,
+    /// How long a reader may take nothing before he counts as gone; a person may pause as long as he likes.
+    patience: Option<Duration>,
     /// What came after a run was taken back while its reader was slow: no more than its pipes held.
     late: Vec<Vec<u8>>,
 }
 
 impl Outlet {
-    pub(crate) fn new(cancelled: watch::Receiver<bool>) -> (Self, mpsc::Receiver<Vec<u8>>) {
+    pub(crate) fn new(cancelled: watch::Receiver<bool>, patience: Option<Duration>) -> (Self, mpsc::Receiver<Vec<u8>>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
-        (Self { queue, cancelled, late: Vec::new() }, receiver)
+        (Self { queue, cancelled, patience, late: Vec::new() }, receiver)
     }
 
     /// Another sender into the same queue.
@@ -48,10 +52,11 @@ impl Outlet {
     /// Blocks this thread, which the runtime replaces meanwhile, until there is room or the run is taken back.
     fn wait(&mut self, message: Vec<u8>) -> Result<(), Gone> {
         let (queue, cancelled) = (&self.queue, &mut self.cancelled);
+        let patience = self.patience.unwrap_or(Duration::MAX);
         let room = block_in_place(|| {
             Handle::current().block_on(async {
                 tokio::select! {
-                    room = queue.reserve() => Some(room),
+                    room = tokio::time::timeout(patience, queue.reserve()) => room.ok(),
                     () = turned(cancelled) => None,
                 }
             })

@@ -15,8 +15,12 @@ pub(crate) const EXCEPTION_RECORD: &str = ".saggar-exception.json";
 
 /// Drivers that every sandbox sees, as `(guest path, content)`.
 pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [(recipe::PYTHON_DRIVER, include_str!("driver/python.py")), (recipe::NODE_DRIVER, include_str!("driver/node.cjs"))]
-        .into_iter()
+    [
+        (recipe::PYTHON_DRIVER, include_str!("driver/python.py")),
+        (recipe::NODE_DRIVER, include_str!("driver/node.cjs")),
+        (recipe::NODE_WORKER, include_str!("driver/node-worker.cjs")),
+    ]
+    .into_iter()
 }
 
 /// The recipe called `name`.

@@ -6,6 +6,7 @@ use crate::backend::WorkerKind;
 
 pub(super) const PYTHON_DRIVER: &str = "/opt/saggar/python.py";
 pub(super) const NODE_DRIVER: &str = "/opt/saggar/node.cjs";
+pub(super) const NODE_WORKER: &str = "/opt/saggar/node-worker.cjs";
 
 /// How one language is compiled and run.
 #[derive(Debug)]
@@ -183,8 +184,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
         recorder: Recorder::Driver,
         worker: Some(Worker {
             kind: WorkerKind::Started,
-            start: run(&["{program}", NODE_DRIVER, "--worker"]),
-            order: run(&["{heap_mb}", "/work/{file}", "{args}"]),
+            start: run(&["{program}", "--max-old-space-size={heap_mb}", "--require", NODE_DRIVER, NODE_WORKER]),
+            order: run(&["/work/{file}", "{args}"]),
         }),
         ..PLAIN
     },
@@ -210,12 +211,14 @@ pub(crate) const RECIPES: &[Recipe] = &[
             kind: WorkerKind::Started,
             start: run(&[
                 "{program}",
+                "--max-old-space-size={heap_mb}",
                 "--experimental-strip-types",
                 "--disable-warning=ExperimentalWarning",
+                "--require",
                 NODE_DRIVER,
-                "--worker",
+                NODE_WORKER,
             ]),
-            order: run(&["{heap_mb}", "/work/{file}", "{args}"]),
+            order: run(&["/work/{file}", "{args}"]),
         }),
         ..PLAIN
     },

@@ -111,8 +111,9 @@ fn serve(
     drop(fds);
     drop(beside);
     if open {
-        // The worker is nobody's child here, and orphans are all we have to reap: the kernel does it.
-        sys::ignore_children();
+        // The worker is nobody's child here: orphans are all there is to do. Reaped by us they are in our account.
+        let Err(_) = sys::reap_beside(channel.as_fd());
+        return Err(None);
     }
 
     let Some((ToInit::Start { programs, argv, env, limits }, streams)) = channel.recv().step("wait for the program")?

@@ -78,8 +78,8 @@ struct Keeper {
     /// Sandboxes to make, one at a time between other things: runs that go on do not wait for those that are to come.
     ordered: VecDeque<Create>,
     zygotes: BTreeMap<ZygoteId, Zygote>,
-    /// Workers that may have become ours, since their zygote was lost.
-    orphans: usize,
+    /// Whether processes without a parent become ours.
+    adopts: bool,
     sweeper: Sweeper,
     buffer: Vec<u8>,
 }
@@ -128,7 +128,7 @@ impl Keeper {
             sandboxes: BTreeMap::new(),
             ordered: VecDeque::new(),
             zygotes: BTreeMap::new(),
-            orphans: 0,
+            adopts: setup.zygotes,
             sweeper,
             buffer: Vec::new(),
         };
@@ -175,20 +175,22 @@ impl Keeper {
         }
     }
 
-    /// Workers whose zygote was lost are ours now.
+    /// Workers whose zygote was lost are ours now, and so is whatever else is left without a parent.
     fn reap_orphans(&mut self) {
-        while self.orphans > 0
-            && let Some((pid, status, reaped)) = sys::reap_orphan()
-        {
-            self.orphans -= 1;
+        if !self.adopts {
+            return;
+        }
+        while let Some((pid, status, reaped)) = sys::reap_orphan() {
             let is_its = |sandbox: &&mut Sandbox| sandbox.worker_pid().is_some_and(|worker| worker.as_raw_pid() == pid);
             if let Some(sandbox) = self.sandboxes.values_mut().find(is_its) {
                 sandbox.worker_ended(status, reaped.cpu, reaped.largest);
             }
         }
-        if self.sandboxes.is_empty() {
-            self.orphans = 0;
-        }
+    }
+
+    /// Whether something in a sandbox may be waiting to be reaped by us: it is ending, or its zygote is gone.
+    fn is_ours_to_reap(&self, sandbox: &Sandbox) -> bool {
+        sandbox.is_ending() || sandbox.zygote.is_some_and(|zygote| !self.zygotes.contains_key(&zygote))
     }
 
     /// Until the next limit can be reached, or a busy group tried again.
@@ -198,7 +200,9 @@ impl Keeper {
         }
         let now = Instant::now();
         let limits = self.sandboxes.values().filter_map(Sandbox::next_check);
-        let retry = (self.sweeper.waits() || self.orphans > 0).then(|| now + Duration::from_millis(2));
+        let retry = (self.sweeper.waits()
+            || self.adopts && self.sandboxes.values().any(|sandbox| self.is_ours_to_reap(sandbox)))
+        .then(|| now + Duration::from_millis(2));
         limits.chain(retry).min().map(|at| at.saturating_duration_since(now))
     }
 
@@ -434,7 +438,6 @@ impl Keeper {
     fn lose_zygote(&mut self, id: ZygoteId) -> Result<(), Errno> {
         let Some(zygote) = self.zygotes.remove(&id) else { return Ok(()) };
         for sandbox in zygote.end() {
-            self.orphans += 1;
             if let Some(sandbox) = self.sandboxes.get_mut(&sandbox)
                 && sandbox.worker_pid().is_none()
             {
@@ -465,7 +468,6 @@ impl Keeper {
         // Every worker is ours now. Bounded: what is still there then is killed all the same, and reaped by whoever
         // inherits it.
         for _ in 0..500 {
-            self.orphans = usize::MAX;
             self.reap_orphans();
             if self.sandboxes.values().all(Sandbox::is_gone) {
                 break;

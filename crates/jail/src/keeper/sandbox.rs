@@ -387,6 +387,11 @@ impl Sandbox {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
+    /// Whether it is being killed.
+    pub(super) fn is_ending(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// Whether its init, and so every process in it, is gone.
     pub(super) fn is_gone(&self) -> bool {
         let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };

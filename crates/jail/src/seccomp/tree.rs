@@ -133,14 +133,16 @@ fn leaf(action: Action) -> Vec<Instruction> {
         Action::Allow => vec![allow],
         Action::Errno(number) => vec![ret(errno(number))],
         Action::Clone => {
-            let namespaces = libc::CLONE_NEWNS
+            // A sibling would be the child of whoever waits for the program, be it init or a zygote.
+            let refused = libc::CLONE_PARENT
+                | libc::CLONE_NEWNS
                 | libc::CLONE_NEWCGROUP
                 | libc::CLONE_NEWUTS
                 | libc::CLONE_NEWIPC
                 | libc::CLONE_NEWUSER
                 | libc::CLONE_NEWPID
                 | libc::CLONE_NEWNET;
-            vec![load(argument(0)), jump(libc::BPF_JSET, namespaces.cast_unsigned(), 0, 1), refuse, allow]
+            vec![load(argument(0)), jump(libc::BPF_JSET, refused.cast_unsigned(), 0, 1), refuse, allow]
         }
         Action::Socket => socket(),
         Action::Socketpair => {

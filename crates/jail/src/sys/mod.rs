@@ -13,7 +13,7 @@ pub(crate) use exec::{CStrings, execve};
 pub(crate) use mount::{MountAttr, mount_setattr};
 pub(crate) use network::loopback_up;
 pub(crate) use seccomp::{Instruction, install_filter};
-pub(crate) use wait::{ignore_children, reap_orphan, wait_for};
+pub(crate) use wait::{reap_beside, reap_orphan, wait_for};
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -1,5 +1,7 @@
 //! Reaping a process together with what it cost.
 
+use std::convert::Infallible;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -26,8 +28,8 @@ pub(crate) fn wait_for(pid: i32) -> Result<Reaped, Errno> {
     }
 }
 
-/// Reaps one process that was adopted, if one has ended: its number, its status, its cost. Our own children are no match:
-/// they were made to end without a signal, which is a class of its own.
+/// Reaps one process that was adopted, if one has ended: its number, its status, its cost. The keeper's own children are
+/// no match: they were made to end without a signal, which is a class of its own.
 pub(crate) fn reap_orphan() -> Option<(i32, i32, Reaped)> {
     wait4(-1, libc::WNOHANG).ok().filter(|(pid, ..)| *pid > 0)
 }
@@ -46,8 +48,29 @@ fn wait4(pid: i32, flags: i32) -> Result<(i32, i32, Reaped), Errno> {
     Ok((reaped, status, Reaped { cpu, largest }))
 }
 
-/// From here on the kernel reaps the children of this process.
-pub(crate) fn ignore_children() {
-    // SAFETY: SIG_IGN is no pointer to code of ours.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+/// Reaps whatever ends, until something can be read from `fd` or its other end is gone.
+pub(crate) fn reap_beside(fd: BorrowedFd<'_>) -> Result<Infallible, Errno> {
+    extern "C" fn wake(_: libc::c_int) {}
+    // SAFETY: all-zero `sigset_t`s and a `sigaction` are valid; the handler does nothing, which is safe at any moment. The
+    // signal is blocked but for the wait itself, so that none is missed in between.
+    let (unblocked, mut polled) = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = wake as *const () as usize;
+        libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
+        let (mut child, mut unblocked) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed());
+        libc::sigaddset(&raw mut child, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const child, &raw mut unblocked);
+        libc::sigdelset(&raw mut unblocked, libc::SIGCHLD);
+        (unblocked, libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+    };
+    loop {
+        while reap_orphan().is_some() {}
+        // SAFETY: one entry and one set that live across the call; null means no timeout.
+        let ready = unsafe { libc::ppoll(&raw mut polled, 1, std::ptr::null(), &raw const unblocked) };
+        match ready {
+            -1 if last_errno() == Errno::INTR => {}
+            -1 => return Err(last_errno()),
+            _ => return Err(Errno::PIPE),
+        }
+    }
 }

@@ -35,7 +35,7 @@ pub(super) async fn serve(shared: &Shared, stream: UnixStream, already: &[u8]) {
     let mut frames = Frames::new(read, already);
     let Ok(Ok((ask, code))) = tokio::time::timeout(ASK_TIME, frames.ask()).await else { return };
     let (cancel, cancelled) = watch::channel(false);
-    let (outlet, queue) = Outlet::new(cancelled.clone());
+    let (outlet, queue) = Outlet::new(cancelled.clone(), None);
     let writer = tokio::spawn(write_frames(write, queue));
     let (input, stdin) = mpsc::channel(1);
     let (pieces, wanted) = mpsc::channel(4);

@@ -12,6 +12,8 @@ def main():
     if sys.argv[1] != "--zygote":
         return run()
     become_worker(sys.argv[2:])
+    from posix import _exit as leave
+
     status = 0
     try:
         run()
@@ -20,7 +22,7 @@ def main():
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
         status = 1
-    end(status)
+    end(status, leave)
 
 
 def run():
@@ -56,6 +58,8 @@ def run():
 
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             posix.kill(pid, signal.SIGINT)
+        # The frames it holds would hold ours, and files in them would be closed in any order.
+        del trace
     else:
         return
     raise SystemExit(1)
@@ -80,8 +84,7 @@ def become_worker(modules):
     for _ in range(20):
         warm_up(gc, os)
     order = bytearray(1 << 18)
-    global LAST
-    LAST = next(reversed(sys.modules.values()))
+    KNOWN.update(id(module) for module in sys.modules.values())
     gc.collect()
     gc.freeze()
     # What these two mean here is written in the library that is loaded into this process.
@@ -125,8 +128,8 @@ def warm_up(gc, os):
     gc.collect()
 
 
-# The module that the zygote imported last.
-LAST = None
+# The modules that the zygote imported.
+KNOWN = set()
 
 SNIPPET = """
 def add(first, *rest, scale=1):
@@ -151,7 +154,8 @@ def status_of(code):
     if code is None:
         return 0
     if isinstance(code, int):
-        return code & 0xFF
+        # As C does it: what is too large is -1.
+        return (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFF
     try:
         sys.stderr.write(f"{code}\n")
     except BaseException:
@@ -159,41 +163,74 @@ def status_of(code):
     return 1
 
 
-def end(status):
+def end(status, leave):
     """What the interpreter does at its end, but for taking itself apart: each page touched by that would be copied."""
-    import atexit, gc, os
+    try:
+        import atexit
 
-    def attempt(step):
-        try:
-            step()
-        except BaseException as error:
-            sys.excepthook(type(error), error, error.__traceback__)
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            attempt(threading._shutdown)
+        attempt(atexit._run_exitfuncs)
+        attempt(let_go_of_modules)
+        attempt(flush_files)
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
+            try:
+                if stream is not None and not stream.closed:
+                    stream.flush()
+            except BaseException:
+                status = status or 120
+    finally:
+        leave(status)
 
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        attempt(threading._shutdown)
-    attempt(atexit._run_exitfuncs)
-    # The program's own objects do hear of the end. What is in the zygote's memory is not looked at: that would copy it.
+
+def attempt(step):
+    try:
+        step()
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+
+
+def let_go_of_modules():
+    """The program's own objects hear of the end, as long as what they know is still there.
+
+    What is in the zygote's memory is not looked at: that would copy it."""
+    import gc, _weakref
+
     folder = sys.path[0] + "/"
-    own = [sys.modules.get("__main__")]
-    for module in reversed(sys.modules.values()):
-        if module is LAST:
+    own = ["__main__"]
+    for name in reversed(sys.modules):
+        module = sys.modules[name]
+        if id(module) in KNOWN:
             break
         if str(getattr(module, "__file__", None)).startswith(folder):
-            own.append(module)
-    for module in own:
-        names = getattr(module, "__dict__", {})
-        for name in sorted(names, key=lambda name: not str(name).startswith("_")):
+            own.append(name)
+    alive = []
+    for name in own:
+        module = sys.modules.pop(name, None)
+        if type(module) is type(sys):
+            alive.append(_weakref.ref(module))
+    module = None
+    gc.collect()
+    for reference in alive:
+        module = reference()
+        for name in sorted(vars(module), key=lambda name: not str(name).startswith("_")) if module else ():
             if name != "__builtins__":
-                names[name] = None
-        attempt(gc.collect)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None and not stream.closed:
-                stream.flush()
-        except BaseException:
-            status = status or 120
-    os._exit(status)
+                vars(module)[name] = None
+    module = None
+    gc.collect()
+
+
+def flush_files():
+    """Files that something still holds are written, not lost. Only what came after the fork is looked at."""
+    import gc, io
+
+    for thing in gc.get_objects():
+        if isinstance(thing, (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)) and not thing.closed:
+            try:
+                thing.flush()
+            except BaseException:
+                pass
 
 
 def leave_record(record, path, error, trace):

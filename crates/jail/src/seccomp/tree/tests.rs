@@ -85,7 +85,7 @@ fn expected(actions: &BTreeMap<u32, Action>, call: Call) -> u32 {
     match actions.get(&call.nr).copied().unwrap_or(Action::Errno(libc::ENOSYS)) {
         Action::Allow => ALLOW,
         Action::Errno(number) => errno(number),
-        Action::Clone => choose(low(0) & 0x7E02_0000 == 0, libc::EPERM),
+        Action::Clone => choose(low(0) & 0x7E02_8000 == 0, libc::EPERM),
         Action::Socket => {
             let plain = matches!(low(1) & 0xf, 1 | 2) && matches!(low(2), 0 | 6 | 17);
             let allowed = match low(0) {
