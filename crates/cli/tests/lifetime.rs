@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use common::{
-    eventually, groups_of, json, keeper_of, processes_inside, processes_with, saggar, send, sleeping_tree_code,
+    eventually, groups_of, heeded_signals, json, keeper_of, processes_inside, processes_with, saggar, send,
+    sleeping_tree_code,
 };
 use rustix::process::Signal;
 
@@ -54,12 +55,7 @@ fn sigkill_of_the_keeper_takes_every_process_and_is_reported() {
 
 #[test]
 fn ctrl_c_takes_the_tree_and_keeps_the_evidence() {
-    // Those that we were started to ignore, as by nohup, saggar ignores too.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
-    let ignored = u64::from_str_radix(ignored, 16).unwrap();
-    let heeded = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP].into_iter().filter(heeded) {
+    for signal in heeded_signals() {
         let child = sleeping_tree("mark-ctrl-c", &["--json"]);
         send(child.id(), signal);
         let output = child.wait_with_output().unwrap();

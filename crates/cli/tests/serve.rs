@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{eventually, folder, json, keeper_of, processes_inside, send, sleeping_tree_code, text};
+use common::{eventually, folder, heeded_signals, json, keeper_of, processes_inside, send, sleeping_tree_code, text};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -352,7 +352,7 @@ fn a_killed_client_takes_its_run_with_it() {
 #[test]
 fn ctrl_c_takes_the_tree_and_keeps_the_evidence() {
     let server = Server::start("ctrl-c");
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in heeded_signals() {
         let child = sleeping(&server, "mark-served-ctrl-c", &["--json"]);
         send(child.id(), signal);
         let output = child.wait_with_output().unwrap();
@@ -376,9 +376,9 @@ fn a_second_signal_ends_a_client_whose_reader_is_stuck() {
         .unwrap();
     eventually("the tree", || !processes_inside("mark-stuck").is_empty());
     // The first is passed on though nothing is read; the second does not wait for that.
-    send(child.id(), Signal::INT);
+    send(child.id(), Signal::TERM);
     eventually("the end of the tree", || processes_inside("mark-stuck").is_empty() || is_blocked_in_write(child.id()));
-    send(child.id(), Signal::INT);
+    send(child.id(), Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     eventually("the end of the tree", || processes_inside("mark-stuck").is_empty());
     assert!(server.peak() < 200_000, "{} KiB", server.peak());
@@ -423,7 +423,7 @@ fn standard_input_streams_and_does_not_pile_up() {
     let output = server.run(&["exec", "--stdin", big.to_str().unwrap(), "--", "wc", "-c"]);
     assert_eq!(text(&output.stdout), format!("{sizes}\n"));
     let child = sleeping(&server, "mark-served-stdin", &["--stdin", big.to_str().unwrap()]);
-    send(child.id(), Signal::INT);
+    send(child.id(), Signal::TERM);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     assert!(server.peak() < 100_000, "{} KiB", server.peak());
 
@@ -702,7 +702,7 @@ fn a_run_that_is_about_to_end_may_end_before_the_server_does() {
     let mut said = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
-    assert_eq!(server.stop(Signal::INT), Some(0));
+    assert_eq!(server.stop(Signal::TERM), Some(0));
     line.clear();
     said.read_line(&mut line).unwrap();
     assert_eq!((line.as_str(), child.wait().unwrap().code()), ("done\n", Some(0)));
