@@ -121,7 +121,7 @@ pub(crate) fn groups_of(keeper: u32) -> Vec<PathBuf> {
 
 /// Signals that take a run back, less those that we were started to ignore, as by nohup: saggar ignores these too.
 pub(crate) fn heeded_signals() -> Vec<Signal> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
     let ignored = u64::from_str_radix(ignored, 16).unwrap();
     let heeded = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;
