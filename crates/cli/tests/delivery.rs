@@ -4,11 +4,11 @@
 mod common;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Stdio;
 
-use common::{folder, json, run, saggar, text};
+use common::{converse, folder, json, run, saggar, text};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 #[test]
@@ -60,18 +60,7 @@ fn code_comes_from_standard_input_and_output_streams_as_it_comes() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("from bash\n", Some(5)));
 
-    // A conversation: each answer must come before the next question is sent.
-    let code = "import sys\nfor line in sys.stdin: print(line.strip()[::-1])";
-    let mut child = saggar(&["run", "-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut ask, mut hear) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    for word in ["abc\n", "def\n"] {
-        ask.write_all(word.as_bytes()).unwrap();
-        let mut answer = [0; 4];
-        hear.read_exact(&mut answer).unwrap();
-        assert_eq!(text(&answer), format!("{}\n", word.trim().chars().rev().collect::<String>()));
-    }
-    drop(ask);
-    assert!(child.wait().unwrap().success());
+    converse(saggar(&["run", "-c", "import sys\nfor line in sys.stdin: print(line.strip()[::-1])"]));
 }
 
 #[test]

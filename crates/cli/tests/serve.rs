@@ -11,7 +11,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{eventually, folder, heeded_signals, json, keeper_of, processes_inside, send, sleeping_tree_code, text};
+use common::{
+    assert_taken_back, converse, eventually, folder, heeded_signals, json, keeper_of, processes_inside, send,
+    sleeping_tree_code, text,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -355,11 +358,7 @@ fn ctrl_c_takes_the_tree_and_keeps_the_evidence() {
     for signal in heeded_signals() {
         let child = sleeping(&server, "mark-served-ctrl-c", &["--json"]);
         send(child.id(), signal);
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130));
-        let result = json(&output);
-        assert_eq!(result["outcome"], serde_json::json!({"kind": "cancelled"}));
-        assert_eq!(result["stdout"], "ready\n");
+        assert_taken_back(child);
         eventually("the end of the tree", || processes_inside("mark-served-ctrl-c").is_empty());
     }
 }
@@ -403,18 +402,7 @@ fn a_reader_that_goes_away_ends_the_run() {
 #[test]
 fn standard_input_streams_and_does_not_pile_up() {
     let server = Server::start("stdin");
-    // A conversation: each answer must come before the next question is sent.
-    let code = "import sys\nfor line in sys.stdin: print(line.strip()[::-1], flush=True)";
-    let mut child = server.saggar(&["run", "-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut ask, mut hear) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    for word in ["abc\n", "def\n"] {
-        ask.write_all(word.as_bytes()).unwrap();
-        let mut answer = [0; 4];
-        hear.read_exact(&mut answer).unwrap();
-        assert_eq!(text(&answer), format!("{}\n", word.trim().chars().rev().collect::<String>()));
-    }
-    drop(ask);
-    assert!(child.wait().unwrap().success());
+    converse(server.saggar(&["run", "-c", "import sys\nfor line in sys.stdin: print(line.strip()[::-1], flush=True)"]));
 
     // More than anybody may hold, to one who reads and to one who does not.
     let sizes = if std::env::var_os("SAGGAR_TEST_LONG").is_some() { 1 << 30 } else { 200 << 20 };

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{bash, settings, settle};
+use common::{bash, children, is_zygote, python, settings, settle};
 use engine::{Caller, Delivery, Engine, PoolSettings, Settings};
-use types::{ExecRequest, ExecResult, LimitKind, LimitsSpec, Outcome, Source};
+use types::{ExecRequest, ExecResult, LimitKind, LimitsSpec, Outcome};
 
 const CALLERS: usize = 16;
 
@@ -20,10 +20,6 @@ const CALLERS: usize = 16;
 struct Kind {
     request: fn() -> ExecRequest,
     is_right: fn(&ExecResult) -> bool,
-}
-
-fn python(code: &str) -> ExecRequest {
-    ExecRequest { code: Some(Source(code.into())), ..ExecRequest::default() }
 }
 
 fn limited(code: &str, limits: LimitsSpec) -> ExecRequest {
@@ -80,17 +76,9 @@ fn sizes() -> (u64, usize) {
     sum
 }
 
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
-}
-
 /// Zygotes and sweepers; inits come and go.
 fn is_ours(pid: u32) -> bool {
-    let says =
-        |file: &str, word: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).is_ok_and(|t| t.contains(word));
-    says("cmdline", "--zygote") || says("comm", "sweeper")
+    is_zygote(pid) || fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.contains("sweeper"))
 }
 
 #[test]
@@ -108,7 +96,6 @@ async fn mixed_load() {
     let early = load(&engine, whole / 4).await;
     let before = sizes();
     let late = load(&engine, whole / 4 * 3).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
     let after = sizes();
     eprintln!(
         "{} and {} runs; short ones took {:?}, then {:?}; {before:?}, then {after:?}",

@@ -6,11 +6,12 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use common::{bash, settings, settle};
+use common::{bash, children, is_zygote, python, settings, settle};
 use engine::{Caller, Delivery, Engine, PoolSettings, RunError, Settings};
 use rustix::process::{Pid, Signal, kill_process};
-use types::{ExecRequest, ExecResult, InputFile, LimitKind, LimitsSpec, Outcome, RelPath, Source, Start};
+use types::{ExecRequest, ExecResult, InputFile, LimitKind, LimitsSpec, Outcome, RelPath, Start};
 
 /// Tests that look at this process's children take turns.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -23,10 +24,6 @@ fn warm(settings: Settings) -> Arc<Engine> {
     Arc::new(Engine::open(settings).unwrap().with_pool())
 }
 
-fn python(code: &str) -> ExecRequest {
-    ExecRequest { code: Some(Source(code.into())), ..ExecRequest::default() }
-}
-
 async fn run(engine: &Engine, request: ExecRequest) -> ExecResult {
     engine.execute(&Caller::default(), request, Delivery::default()).await.unwrap()
 }
@@ -35,17 +32,17 @@ fn block<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Children of a process, by all its threads.
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()).collect()
+fn zygotes() -> Vec<u32> {
+    children(std::process::id()).into_iter().flat_map(children).filter(|pid| is_zygote(*pid)).collect()
 }
 
-fn zygotes() -> Vec<u32> {
-    let is_zygote =
-        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|l| l.contains("--zygote"));
-    children(std::process::id()).into_iter().flat_map(children).filter(is_zygote).collect()
+/// Lets the engine work until `done`; the deadline is for a broken build, not for a slow machine.
+async fn until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what} did not happen");
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Kills a process and waits until it is dead, reaped or not.
@@ -355,17 +352,13 @@ fn a_started_interpreter_has_its_own_limits() {
 fn shelves_are_emptied_when_nobody_asks() {
     let _alone = alone();
     block(async {
-        let pool = PoolSettings { idle: std::time::Duration::from_millis(200), ..settings().pool };
+        let pool = PoolSettings { idle: Duration::from_millis(200), ..settings().pool };
         let engine = warm(Settings { pool, ..settings() });
         assert!(run(&engine, python("print(1)")).await.ok);
         assert!(run(&engine, bash("echo 1")).await.ok);
         let waiting = || zygotes().into_iter().flat_map(children).count();
-        while waiting() == 0 {
-            tokio::task::yield_now().await;
-        }
-        while waiting() > 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+        until("a worker ahead of need", || waiting() > 0).await;
+        until("the emptying of the shelf", || waiting() == 0).await;
         assert!(run(&engine, python("print(1)")).await.ok);
     });
 }

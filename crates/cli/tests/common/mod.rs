@@ -8,8 +8,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -117,6 +118,29 @@ pub(crate) fn groups_of(keeper: u32) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// A run that was taken back: it says so, and what it had written is kept.
+pub(crate) fn assert_taken_back(child: Child) {
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let result = json(&output);
+    assert_eq!(result["outcome"], serde_json::json!({"kind": "cancelled"}));
+    assert_eq!(result["stdout"], "ready\n");
+}
+
+/// Runs `command` with a program that turns each line around: each answer must come before the next question is sent.
+pub(crate) fn converse(mut command: Command) {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut ask, mut hear) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    for word in ["abc\n", "def\n"] {
+        ask.write_all(word.as_bytes()).unwrap();
+        let mut answer = [0; 4];
+        hear.read_exact(&mut answer).unwrap();
+        assert_eq!(text(&answer), format!("{}\n", word.trim().chars().rev().collect::<String>()));
+    }
+    drop(ask);
+    assert!(child.wait().unwrap().success());
 }
 
 /// Signals that take a run back, less those that we were started to ignore, as by nohup: saggar ignores these too.

@@ -134,6 +134,9 @@ const PLAIN: Recipe = Recipe {
     worker: None,
 };
 
+/// What a started Node is told.
+const NODE_ORDER: Step = run(&["/work/{file}", "{args}"]);
+
 /// Compiled to `/work/main`.
 const BINARY: Step = Step { program: None, argv: &["/work/main", "{args}"], env: &[] };
 
@@ -185,7 +188,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
         worker: Some(Worker {
             kind: WorkerKind::Started,
             start: run(&["{program}", "--max-old-space-size={heap_mb}", "--require", NODE_DRIVER, NODE_WORKER]),
-            order: run(&["/work/{file}", "{args}"]),
+            order: NODE_ORDER,
         }),
         ..PLAIN
     },
@@ -218,7 +221,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 NODE_DRIVER,
                 NODE_WORKER,
             ]),
-            order: run(&["/work/{file}", "{args}"]),
+            order: NODE_ORDER,
         }),
         ..PLAIN
     },

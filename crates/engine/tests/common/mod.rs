@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail loudly")]
 #![allow(dead_code, reason = "each test file uses its share")]
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,22 @@ pub(crate) fn bash(code: &str) -> ExecRequest {
     ExecRequest { language: Some("bash".to_owned()), code: Some(Source(code.into())), ..ExecRequest::default() }
 }
 
+pub(crate) fn python(code: &str) -> ExecRequest {
+    ExecRequest { code: Some(Source(code.into())), ..ExecRequest::default() }
+}
+
+/// Children of a process, by all its threads.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()).collect()
+}
+
+pub(crate) fn is_zygote(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("--zygote"))
+}
+
+/// Waits in this thread alone: for the end of what is not ours to run.
 pub(crate) fn settle(done: impl Fn() -> bool, what: &str) {
     let start = std::time::Instant::now();
     while !done() {
