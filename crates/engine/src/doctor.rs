@@ -111,6 +111,7 @@ impl Engine {
             extra_roots,
             worker: None,
             ahead: false,
+            rehearse: false,
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Pool {
     settings: PoolSettings,
     /// Limits of what is made ahead; a run's own are applied when it is lent.
     defaults: Limits,
+    /// One more holder for each lease that is out.
+    lent: Arc<()>,
     shelves: Mutex<HashMap<Kind, Shelf>>,
 }
 
@@ -53,6 +55,7 @@ pub(crate) struct Lease {
 /// Fills a shelf when it is dropped, or a little later: while a short run goes on, nothing is made beside it.
 pub(crate) struct Refill {
     _dropped: oneshot::Sender<()>,
+    _lent: Arc<()>,
 }
 
 /// What most runs take less than.
@@ -67,7 +70,7 @@ impl Lease {
 
 impl Pool {
     pub(crate) fn new(backend: Arc<dyn Backend>, settings: PoolSettings, defaults: Limits) -> Arc<Self> {
-        let pool = Arc::new(Self { backend, settings, defaults, shelves: Mutex::default() });
+        let pool = Arc::new(Self { backend, settings, defaults, lent: Arc::default(), shelves: Mutex::default() });
         tokio::spawn(drain_when_idle(Arc::downgrade(&pool), pool.settings.idle));
         pool
     }
@@ -122,7 +125,7 @@ impl Pool {
             drop(tokio::time::timeout(SHORT, dropped).await);
             pool.refill(&kind);
         });
-        Refill { _dropped: sender }
+        Refill { _dropped: sender, _lent: Arc::clone(&self.lent) }
     }
 
     /// Fills a shelf up again, beside whatever goes on.
@@ -154,6 +157,7 @@ impl Pool {
             extra_roots: kind.extra_roots.clone(),
             worker: kind.worker.clone(),
             ahead: true,
+            rehearse: Arc::strong_count(&self.lent) == 1,
         };
         let made = self.backend.create(&spec).await;
         let mut shelves = self.shelves();

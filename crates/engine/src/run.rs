@@ -72,6 +72,7 @@ impl<'e> Run<'e> {
             extra_roots: self.admitted.roots.clone(),
             worker: None,
             ahead: false,
+            rehearse: false,
         }
     }
 

@@ -349,13 +349,39 @@ fn a_started_interpreter_has_its_own_limits() {
 }
 
 #[test]
+fn a_run_is_not_charged_for_the_one_before() {
+    let _alone = alone();
+    block(async {
+        let engine = warm(settings());
+        let spin = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass";
+        let costly = format!("b = bytearray(100 << 20)\nopen('f', 'wb').write(bytes(20 << 20))\n{spin}");
+        let forking = "import os, time\nwhile True:\n    try:\n        if os.fork() == 0: time.sleep(9)\n\
+                       \x20   except OSError: break";
+        // More rounds than sandboxes are ready: what is made for the later ones is what the earlier ones left.
+        for _ in 0..6 {
+            let result = run(&engine, python(&costly)).await;
+            assert!(result.ok && result.usage.peak_memory_bytes > 100 << 20, "{result:?}");
+            assert_eq!(run(&engine, python(forking)).await.limits_hit, [LimitKind::Pids]);
+            let over = run(&engine, python("b = bytearray(1 << 30)")).await;
+            assert_eq!(over.outcome, Outcome::LimitExceeded { limit: LimitKind::Memory });
+            // Two, so that the number of kinds is not that of sandboxes that are ready: each kind follows each other.
+            for _ in 0..2 {
+                let result = run(&engine, python("pass")).await;
+                assert!(result.ok && result.limits_hit.is_empty(), "{result:?}");
+                assert!(result.usage.peak_memory_bytes < 40 << 20 && result.usage.cpu_ms < 150.0, "{:?}", result.usage);
+            }
+        }
+    });
+}
+
+#[test]
 fn shelves_are_emptied_when_nobody_asks() {
     let _alone = alone();
     block(async {
         let pool = PoolSettings { idle: Duration::from_millis(200), ..settings().pool };
         let engine = warm(Settings { pool, ..settings() });
-        assert!(run(&engine, python("print(1)")).await.ok);
         assert!(run(&engine, bash("echo 1")).await.ok);
+        assert!(run(&engine, python("print(1)")).await.ok);
         let waiting = || zygotes().into_iter().flat_map(children).count();
         until("a worker ahead of need", || waiting() > 0).await;
         until("the emptying of the shelf", || waiting() == 0).await;

@@ -106,8 +106,8 @@ pub struct Create {
     pub limits: Limits,
     /// The zygote whose fork waits in it, if one should.
     pub zygote: Option<ZygoteId>,
-    /// Whether nobody waits for it yet: then its worker has time to warm up.
-    pub ahead: bool,
+    /// Whether its worker has time to warm up.
+    pub rehearse: bool,
 }
 
 /// What a sandbox may use.

@@ -72,6 +72,8 @@ pub struct SandboxSpec {
     pub worker: Option<WorkerSpec>,
     /// Whether nobody waits for it yet.
     pub ahead: bool,
+    /// Whether the processors have nothing better to do than to let its worker rehearse.
+    pub rehearse: bool,
 }
 
 /// How an interpreter comes to wait in a sandbox.

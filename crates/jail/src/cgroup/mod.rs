@@ -1,5 +1,6 @@
 //! The kernel's meters: memory, processes and processors of a whole tree, on cgroup v1, v2 or neither.
 
+mod groups;
 mod place;
 mod systemd;
 mod v1;
@@ -14,7 +15,9 @@ use types::Layer;
 
 use crate::wire::Limits;
 
-pub(crate) use place::{Placement, prefix};
+pub(crate) use groups::Groups;
+pub(crate) use place::Placement;
+use place::prefix;
 
 /// Where this keeper may make groups.
 pub(crate) enum Tree {
@@ -54,7 +57,7 @@ impl Tree {
     }
 
     /// A new, empty group with the run's limits on it.
-    pub(crate) fn create(&self, name: &str, limits: &Limits) -> Result<Option<Group>, Errno> {
+    fn create(&self, name: &str, limits: &Limits) -> Result<Option<Group>, Errno> {
         Ok(match self {
             Self::V1(tree) => Some(Group::V1(tree.create(name, limits)?)),
             Self::V2(tree) => Some(Group::V2(tree.create(name, limits)?)),
@@ -105,10 +108,35 @@ impl Group {
     }
 
     /// Changes the limits of a group that holds no program yet.
-    pub(crate) fn limit(&self, limits: &Limits) -> Result<(), Errno> {
+    pub(crate) fn limit(&mut self, limits: &Limits) -> Result<(), Errno> {
         match self {
             Self::V1(group) => group.limit(limits),
             Self::V2(group) => group.limit(limits),
+        }
+    }
+
+    /// Whether its run, which is over, has left it so that it could serve another.
+    fn can_be_renewed(&self) -> bool {
+        match self {
+            Self::V1(group) => group.is_untouched(),
+            // Its peak cannot be set back.
+            Self::V2(_) => false,
+        }
+    }
+
+    /// Makes a group whose run is over like a new one, with these limits; `false` as long as something is left in it.
+    fn renew(&mut self, limits: &Limits) -> Result<bool, Errno> {
+        match self {
+            Self::V1(group) => group.renew(limits),
+            Self::V2(_) => Ok(false),
+        }
+    }
+
+    /// Nanoseconds on the processors so far, if counted.
+    pub(crate) fn cpu(&self) -> Option<u64> {
+        match self {
+            Self::V1(group) => group.cpu(),
+            Self::V2(group) => group.cpu(),
         }
     }
 
@@ -151,23 +179,27 @@ pub(crate) fn enter(door: &OwnedFd) -> Result<(), Errno> {
     rustix::io::write(door, b"0").map(drop)
 }
 
-/// One number in a file of one number.
-fn read_number(path: &Path) -> Option<u64> {
-    read(path)?.trim().parse().ok()
+/// A file to read counters from.
+fn reader(path: &Path) -> Option<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// A short file of the kernel's, in one piece.
-fn read(path: &Path) -> Option<String> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let mut text = [0; 1024];
-    let length = rustix::io::read(&file, &mut text).ok()?;
-    Some(String::from_utf8_lossy(&text[..length]).into_owned())
+/// One number in a file of one number.
+fn number(file: &OwnedFd) -> Option<u64> {
+    read(file)?.trim().parse().ok()
 }
 
 /// The number behind `key` in a file of `key number` lines.
-fn read_keyed(path: &Path, key: &str) -> Option<u64> {
-    let text = read(path)?;
+fn keyed(file: &OwnedFd, key: &str) -> Option<u64> {
+    let text = read(file)?;
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// A short file of the kernel's, in one piece and as it is now.
+fn read(file: &OwnedFd) -> Option<String> {
+    let mut text = [0; 1024];
+    let length = rustix::io::pread(file, &mut text, 0).ok()?;
+    Some(String::from_utf8_lossy(&text[..length]).into_owned())
 }
 
 fn write(path: &Path, value: &str) -> Result<(), Errno> {

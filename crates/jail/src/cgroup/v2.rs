@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use types::Layer;
 
-use super::{Counts, make, read_keyed, read_number, remove, write};
+use super::{Counts, keyed, make, number, reader, remove, write};
 use crate::wire::Limits;
 
 /// A folder with controllers switched on for what is below it.
@@ -82,11 +82,19 @@ impl Group {
 
     pub(super) fn read_counts(&self) -> Counts {
         Counts {
-            cpu: read_keyed(&self.path.join("cpu.stat"), "usage_usec").map(|us| us * 1000),
-            peak: read_number(&self.path.join("memory.peak")),
-            out_of_memory: read_keyed(&self.path.join("memory.events"), "oom_kill").unwrap_or(0),
-            refused_pids: read_keyed(&self.path.join("pids.events"), "max").unwrap_or(0),
+            cpu: self.cpu(),
+            peak: reader(&self.path.join("memory.peak")).and_then(|file| number(&file)),
+            out_of_memory: self.keyed("memory.events", "oom_kill").unwrap_or(0),
+            refused_pids: self.keyed("pids.events", "max").unwrap_or(0),
         }
+    }
+
+    pub(super) fn cpu(&self) -> Option<u64> {
+        self.keyed("cpu.stat", "usage_usec").map(|us| us * 1000)
+    }
+
+    fn keyed(&self, file: &str, key: &str) -> Option<u64> {
+        reader(&self.path.join(file)).and_then(|file| keyed(&file, key))
     }
 
     pub(super) fn remove(&self) -> Result<(), Errno> {

@@ -6,6 +6,7 @@ mod namespaces;
 mod sandbox;
 mod sweeper;
 pub(crate) mod watch;
+mod workers;
 mod zygote;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,17 +19,16 @@ use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpabl
 use rustix::time::Timespec;
 use types::Layer;
 
-use crate::cgroup::{self, Group, Placement, Tree};
+use crate::cgroup::{Group, Groups, Placement};
 use crate::channel::Channel;
 use crate::ids::{self, Ids};
 use crate::init::{self, Step};
-use crate::seccomp::Profile;
 use crate::stage::{self, Overlay};
 use crate::sys;
-use crate::wire::{self, Cost, Create, End, FromKeeper, Limits, SandboxId, Setup, Start, ToKeeper, Trouble, ZygoteId};
+use crate::wire::{Cost, Create, End, FromKeeper, Limits, SandboxId, Setup, ToKeeper, Trouble, ZygoteId};
 use sandbox::Sandbox;
 use sweeper::{Remains, Sweeper};
-use zygote::{News, Zygote};
+use zygote::Zygote;
 
 /// Epoll's name for the engine's channel; sandboxes are `id * 4 + kind`, zygotes are their id with this bit.
 const ENGINE: u64 = u64::MAX;
@@ -72,8 +72,7 @@ struct Keeper {
     ids: Ids,
     /// Host trees that lie where a run's own folders are.
     overlays: Vec<Overlay>,
-    tree: Tree,
-    prefix: String,
+    groups: Groups,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     /// Sandboxes to make, one at a time between other things: runs that go on do not wait for those that are to come.
     ordered: VecDeque<Create>,
@@ -123,8 +122,7 @@ impl Keeper {
             epoll,
             ids,
             overlays,
-            tree,
-            prefix: cgroup::prefix(),
+            groups: Groups::new(tree),
             sandboxes: BTreeMap::new(),
             ordered: VecDeque::new(),
             zygotes: BTreeMap::new(),
@@ -272,14 +270,13 @@ impl Keeper {
     }
 
     fn make(&mut self, create: &Create) -> Result<Sandbox, Trouble> {
-        let name = format!("{}{}", self.prefix, create.id);
-        let group = self.tree.create(&name, &create.limits).step("make a cgroup")?;
+        let group = self.groups.take(create.id, &create.limits).step("make a cgroup")?;
         let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group).map_err(|failed| {
             let (trouble, group) = *failed;
             self.sweeper.take(Remains { fds: Vec::new(), group });
             trouble
         })?;
-        sandbox.layers.extend(self.tree.layers());
+        sandbox.layers.extend(self.groups.layers());
         self.listen_to(&sandbox).step("watch the sandbox")?;
         Ok(sandbox)
     }
@@ -344,119 +341,37 @@ impl Keeper {
         Ok(())
     }
 
-    fn start_zygote(&mut self, spec: &wire::Zygote) -> Result<(), Errno> {
-        let profile =
-            if self.tree.layers().contains(&Layer::CgroupMemory) { Profile::Metered } else { Profile::Unmetered };
-        match Zygote::start(spec, &self.overlays, profile) {
-            Ok(zygote) => {
-                self.listen(zygote.line(), ZYGOTE | u64::from(spec.id))?;
-                self.zygotes.insert(spec.id, zygote);
-                Ok(())
-            }
-            Err(_) => self.engine.send(&FromKeeper::ZygoteGone { id: spec.id }, &[]),
-        }
-    }
-
-    fn retire(&mut self, id: ZygoteId) {
-        if let Some(zygote) = self.zygotes.get_mut(&id) {
-            zygote.retire();
-            self.let_go_if_done(id);
-        }
-    }
-
-    fn let_go_if_done(&mut self, id: ZygoteId) {
-        if self.zygotes.get(&id).is_some_and(Zygote::is_done)
-            && let Some(zygote) = self.zygotes.remove(&id)
-        {
-            zygote.end();
-        }
-    }
-
-    /// Orders a worker for a sandbox whose init is ready for it, or remembers to.
-    fn order_worker(&mut self, id: SandboxId) {
-        let Some(sandbox) = self.sandboxes.get_mut(&id) else { return };
-        let zygote = sandbox.zygote.and_then(|zygote| self.zygotes.get_mut(&zygote));
-        let ordered = match zygote {
-            None => Err(Errno::CHILD),
-            Some(zygote) if !zygote.is_ready() => {
-                zygote.asked.push_back(id);
-                return;
-            }
-            Some(zygote) => sandbox.order_worker(zygote),
-        };
-        self.listen_to_worker(id, ordered);
-    }
-
-    fn prestart(&mut self, start: Start, fds: Vec<OwnedFd>) {
-        let id = start.id;
-        if let Some(sandbox) = self.sandboxes.get_mut(&id) {
-            let started = sandbox.prestart(start, fds);
-            self.listen_to_worker(id, started);
-        }
-    }
-
-    fn listen_to_worker(&mut self, id: SandboxId, made: Result<(), Errno>) {
-        let Some(sandbox) = self.sandboxes.get_mut(&id) else { return };
-        let listening = made.and_then(|()| match &sandbox.worker {
-            Some(worker) => {
-                let name = epoll::EventData::new_u64(u64::from(id) * 4 + Source::Worker as u64);
-                epoll::add(&self.epoll, worker.line.as_fd(), name, epoll::EventFlags::IN)
-            }
-            None => Ok(()),
-        });
-        if let Err(errno) = listening {
-            sandbox.worker_lost(no_worker(errno));
-        }
-    }
-
-    fn hear_zygote(&mut self, id: ZygoteId) -> Result<(), Errno> {
-        while let Some(news) = self.zygotes.get_mut(&id).and_then(Zygote::hear) {
-            match news {
-                News::Ready => {
-                    let asked = self.zygotes.get_mut(&id).map(|zygote| std::mem::take(&mut zygote.asked));
-                    asked.into_iter().flatten().for_each(|sandbox| self.order_worker(sandbox));
-                }
-                News::Failed(sandbox, trouble) => {
-                    if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
-                        sandbox.worker_lost(trouble);
-                    }
-                }
-                News::Ended { sandbox, status, cpu, largest } => {
-                    let cpu = Duration::from_nanos(cpu);
-                    if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
-                        sandbox.worker_ended(status, cpu, largest);
-                    }
-                }
-                News::Gone => self.lose_zygote(id)?,
-            }
-        }
-        self.let_go_if_done(id);
-        Ok(())
-    }
-
-    /// A zygote was killed or failed. Its workers live on, and are reaped by us; those still to be made are not.
-    fn lose_zygote(&mut self, id: ZygoteId) -> Result<(), Errno> {
-        let Some(zygote) = self.zygotes.remove(&id) else { return Ok(()) };
-        for sandbox in zygote.end() {
-            if let Some(sandbox) = self.sandboxes.get_mut(&sandbox)
-                && sandbox.worker_pid().is_none()
-            {
-                sandbox.worker_lost(no_worker(Errno::CHILD));
-            }
-        }
-        self.engine.send(&FromKeeper::ZygoteGone { id }, &[])
-    }
-
     /// Tells the engine how a sandbox ended; nothing of it runs any more.
     fn bury(&mut self, sandbox: Sandbox) -> Result<(), Errno> {
         let id = sandbox.id;
         let (end, cost, layers, remains) = sandbox.finish();
         let told = self.engine.send(&FromKeeper::Ended { id, end, cost, layers }, &[]);
-        self.sweeper.take(remains);
+        self.let_go_of(remains);
         match told {
             // The engine is gone: the loop notices by itself and cleans up.
             Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
             other => other,
+        }
+    }
+
+    /// Keeps the group for a run to come, while there are any; the rest is taken down.
+    fn let_go_of(&mut self, remains: Remains) {
+        let group = remains.group.and_then(|group| {
+            if let Some(event) = group.out_of_memory_event() {
+                // Its next sandbox listens to it under another name.
+                let _ = epoll::delete(&self.epoll, event);
+            }
+            self.groups.keep(group)
+        });
+        self.sweeper.take(Remains { group, ..remains });
+        if self.sandboxes.is_empty() {
+            self.empty_groups();
+        }
+    }
+
+    fn empty_groups(&mut self) {
+        for group in self.groups.empty() {
+            self.sweeper.take(Remains { fds: Vec::new(), group: Some(group) });
         }
     }
 
@@ -479,11 +394,7 @@ impl Keeper {
                 self.sweeper.take(sandbox.finish().3);
             }
         }
+        self.empty_groups();
         self.sweeper.finish();
     }
-}
-
-/// Why a sandbox has no worker.
-fn no_worker(errno: Errno) -> Trouble {
-    Trouble { layer: None, step: NO_WORKER.to_owned(), errno: errno.raw_os_error() }
 }

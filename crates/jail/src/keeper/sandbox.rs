@@ -43,7 +43,7 @@ pub(super) struct Sandbox {
     end: Option<End>,
     /// The zygote whose fork is to wait here.
     pub(super) zygote: Option<ZygoteId>,
-    ahead: bool,
+    rehearse: bool,
     /// Held until everybody has been told of the end: the last to let go waits for the kernel to take mounts down.
     mounts: Option<OwnedFd>,
     /// How a worker gets in: from init's report until the zygote has its order.
@@ -125,7 +125,7 @@ impl Sandbox {
             accept: create.accept.clone(),
             limits: create.limits,
             zygote: create.zygote,
-            ahead: create.ahead,
+            rehearse: create.rehearse,
             mounts: None,
             entry: Vec::new(),
             doors,
@@ -207,7 +207,7 @@ impl Sandbox {
             stage::resize(&self.writable, &limits).wall(Layer::DiskQuota, "resize the writable tree")?;
         }
         if changed(|l| [l.memory, l.pids, l.millicpus])
-            && let Some(group) = &self.group
+            && let Some(group) = &mut self.group
         {
             group.limit(&limits).wall(Layer::CgroupMemory, "limit the cgroup")?;
         }
@@ -231,7 +231,7 @@ impl Sandbox {
             return;
         }
         let Some((start, fds)) = self.waiting.take() else { return };
-        self.cpu_before = self.group.as_ref().and_then(|group| group.counts().cpu).unwrap_or(0);
+        self.cpu_before = self.group.as_ref().and_then(Group::cpu).unwrap_or(0);
         self.started = Some(Instant::now());
         let limits = self.rlimits();
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
@@ -278,7 +278,7 @@ impl Sandbox {
             doors: &self.doors,
         };
         zygote.order(self.id, &fork)?;
-        line.send_order(if self.ahead { b"i" } else { b"n" })?;
+        line.send_order(if self.rehearse { b"i" } else { b"n" })?;
         self.entry.clear();
         self.doors.clear();
         self.worker = Some(Worker { line, kind: WorkerKind::Forked, pid: None, cost: None });
@@ -420,7 +420,7 @@ impl Sandbox {
             return;
         }
         self.next_look = now + WATCH;
-        let counted_cpu = self.group.as_ref().and_then(|group| group.counts().cpu);
+        let counted_cpu = self.group.as_ref().and_then(Group::cpu);
         if let Some(limit) = self.limits.cpu {
             let used = match counted_cpu {
                 Some(total) => total.saturating_sub(self.cpu_before),

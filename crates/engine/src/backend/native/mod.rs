@@ -69,7 +69,7 @@ impl Backend for Native {
             let forked = spec.worker.as_ref().filter(|worker| worker.kind == WorkerKind::Forked);
             let zygote = forked.map(|worker| link.zygote(&preloaded(worker), spec.ahead)).transpose()?;
             let (accept, limits) = (spec.accept.clone(), wire(&spec.limits));
-            let asked = link.create(Create { id: 0, accept, limits, zygote, ahead: spec.ahead });
+            let asked = link.create(Create { id: 0, accept, limits, zygote, rehearse: spec.rehearse });
             let (id, created, ending) = match asked {
                 // A keeper that cannot work here says why before it goes.
                 Err(BackendError::KeeperGone) => {

@@ -85,6 +85,8 @@ def become_worker(modules):
         warm_up(gc, os)
     order = bytearray(1 << 18)
     KNOWN.update(id(module) for module in sys.modules.values())
+    # Letting go of it in a worker would copy every page that holds a name.
+    del usual
     gc.collect()
     gc.freeze()
     # What these two mean here is written in the library that is loaded into this process.
