@@ -35,6 +35,7 @@ enum Command {
     Exec(commands::exec::Exec),
     Serve(commands::serve::Serve),
     Doctor(commands::doctor::Doctor),
+    Usage(commands::usage::Usage),
     Bench(commands::bench::Bench),
 }
 
@@ -45,6 +46,7 @@ impl Command {
             Self::Exec(exec) => exec.options.json,
             Self::Serve(_) => false,
             Self::Doctor(doctor) => doctor.json,
+            Self::Usage(usage) => usage.json,
             Self::Bench(bench) => bench.json,
         }
     }
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Exec(exec) => exec.execute(config),
         Command::Serve(serve) => serve.execute(config),
         Command::Doctor(doctor) => doctor.execute(config),
+        Command::Usage(usage) => usage.execute(config),
         Command::Bench(bench) => in_runtime(bench.execute(config)),
     };
     match result {

@@ -143,6 +143,7 @@ impl Options {
                 BackendOption::Docker => BackendKind::Docker,
                 BackendOption::E2b => BackendKind::E2b,
             },
+            review: self.review,
             image: self.image.clone(),
             ..ExecRequest::default()
         })
@@ -198,7 +199,6 @@ impl Options {
     /// A check or a server that was asked for and is not there must not be skipped in silence.
     fn refuse_what_is_not_here(&self) -> Result<(), Failure> {
         let asked = [
-            (self.review, "--review"),
             (self.policy_file.is_some(), "--policy-file"),
             (!self.allow_import.is_empty(), "--allow-import"),
             (!self.deny_import.is_empty(), "--deny-import"),

@@ -1,7 +1,7 @@
 //! The corridor: every door turns its input into a request and calls [`Engine::execute`].
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 use types::{ExecRequest, ExecResult, Layer};
@@ -10,12 +10,14 @@ use crate::admission;
 use crate::backend::{Backend, Native, Output, Stdin};
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
+use crate::model_review::{self, Reviewed, Reviewer};
 use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::review;
 use crate::run::{Run, cancel_by};
 use crate::settings::Settings;
 use crate::state;
+use crate::usage::{Books, Ledger};
 
 /// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
 #[derive(Debug, Clone, Default)]
@@ -49,15 +51,23 @@ pub struct Engine {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) pool: Option<Arc<Pool>>,
     queue: Queue,
+    reviewer: Option<Reviewer>,
+    ledger: OnceLock<Arc<Ledger>>,
 }
 
 impl Engine {
     /// Opens the state folder; starts nothing yet.
     pub fn open(settings: Settings) -> Result<Self, RunError> {
-        state::open(&settings.state)?;
         let backend = Arc::new(Native::new(settings.cgroup.clone(), false));
+        Self::with_backend(settings, backend)
+    }
+
+    /// The same on a backend that the caller brings.
+    pub fn with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Result<Self, RunError> {
+        state::open(&settings.state)?;
         let queue = Queue::new(settings.pool.running);
-        Ok(Self { settings, backend, pool: None, queue })
+        let reviewer = settings.review.clone().map(|review| Reviewer::new(review, &settings.state));
+        Ok(Self { settings, backend, pool: None, queue, reviewer, ledger: OnceLock::new() })
     }
 
     /// Keeps sandboxes and interpreters ready from now on. For whoever runs more than one program: it needs a runtime
@@ -79,17 +89,66 @@ impl Engine {
     ) -> Result<ExecResult, RunError> {
         // 2 review comes first in time where it needs only the text; 1 admit turns the request into a plan.
         review::review(&request)?;
+        let to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let admitted = admission::admit(request, &self.settings)?;
         let run = Run::new(self, caller, admitted);
         run.check_required(caller).await?;
+        // A model takes its time: nobody else waits in line behind that.
+        let reviewed = tokio::select! {
+            reviewed = self.review_if(to_review.as_ref()) => reviewed?,
+            () = cancel_by(delivery.cancel.clone()) => return Ok(run.cancelled_in_line()),
+        };
+        let findings = match reviewed {
+            Some(Reviewed { refused_by: Some(rule), findings, .. }) => return Ok(run.refused(rule, findings)),
+            Some(Reviewed { findings, .. }) => findings,
+            None => Vec::new(),
+        };
         let cancelled = cancel_by(delivery.cancel.clone());
         let _slot = tokio::select! {
             slot = self.queue.enter(&caller.name) => slot,
             () = cancelled => return Ok(run.cancelled_in_line()),
         };
         // 3 acquire and 4 run; 5 record is where the audit trail will be written, for refusals and errors too.
-        run.carry_out(stdin, delivery).await
+        let mut result = run.carry_out(stdin, delivery).await?;
+        result.findings.extend(findings);
+        Ok(result)
+    }
+
+    /// Lets a model review a request's program, and runs nothing.
+    pub async fn review(&self, request: &ExecRequest) -> Result<Reviewed, RunError> {
+        let reviewer = self.reviewer.as_ref().ok_or(RunError::ReviewOff)?;
+        let books = self.books(model_review::COMPONENT)?;
+        reviewer.review(request, books).await
+    }
+
+    async fn review_if(&self, request: Option<&ExecRequest>) -> Result<Option<Reviewed>, RunError> {
+        match request {
+            Some(request) => self.review(request).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn wants_review(&self, request: &ExecRequest) -> Result<bool, RunError> {
+        match &self.reviewer {
+            Some(reviewer) => Ok(reviewer.is_wanted(request)),
+            None if request.review => Err(RunError::ReviewOff),
+            None => Ok(false),
+        }
+    }
+
+    /// The books of the state folder, opened when they are first needed.
+    pub fn ledger(&self) -> Result<Arc<Ledger>, RunError> {
+        if let Some(ledger) = self.ledger.get() {
+            return Ok(Arc::clone(ledger));
+        }
+        let opened = Arc::new(Ledger::open(&self.settings.state)?);
+        Ok(Arc::clone(self.ledger.get_or_init(|| opened)))
+    }
+
+    /// The books as one component writes in them.
+    pub fn books(&self, component: &'static str) -> Result<Books, RunError> {
+        Ok(Books::new(self.ledger()?, component, Arc::new(self.settings.prices.clone())))
     }
 
     /// Where saggar keeps what outlives a command.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::llm::ModelError;
+use crate::usage::LedgerError;
 use types::{BackendKind, ErrorBody, ErrorCode, Layer, LimitError, PathError};
 
 /// Why a backend could not isolate or watch a run.
@@ -58,6 +60,11 @@ pub enum BackendError {
     #[error("the host ran out of descriptors or memory")]
     Host(#[source] io::Error),
 }
+
+/// What to write to get reviews.
+const REVIEW_EXAMPLE: &str = "name one in ~/.config/saggar/saggar.toml, or the file that --config names:\n\n\
+    [review]\nmodel = \"gpt-4o-mini\"\nbase_url = \"https://api.openai.com/v1\"   # any OpenAI-compatible server\n\
+    api_key_env = \"OPENAI_API_KEY\"              # the variable that holds the key";
 
 /// Why the engine could not carry out a run.
 #[derive(Debug, thiserror::Error)]
@@ -130,6 +137,15 @@ pub enum RunError {
         /// Why it is not there.
         why: String,
     },
+    /// A review was asked for and nobody is there to make it.
+    #[error("there is no model to review the program: the settings have no [review]")]
+    ReviewOff,
+    /// A model cannot be asked.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The books cannot be kept or read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
@@ -146,9 +162,10 @@ impl RunError {
             Self::InterpreterMissing { .. } | Self::InterpreterOld { .. } => ErrorCode::InterpreterMissing,
             Self::Input { .. } => ErrorCode::InputUnreadable,
             Self::Output { .. } => ErrorCode::OutputUnwritable,
-            Self::State { .. } => ErrorCode::StateUnwritable,
+            Self::State { .. } | Self::Ledger(_) => ErrorCode::StateUnwritable,
             Self::Unsupported { .. } => ErrorCode::Unsupported,
             Self::Required { .. } => ErrorCode::IsolationUnavailable,
+            Self::ReviewOff | Self::Model(_) => ErrorCode::ReviewUnavailable,
             Self::Backend(error) => error.code(),
         }
     }
@@ -174,6 +191,9 @@ impl RunError {
             Self::State { .. } => "set SAGGAR_HOME to a folder that you may write".to_owned(),
             Self::Unsupported { .. } => "`saggar --help` lists what this version has".to_owned(),
             Self::Required { .. } => "`saggar doctor` says how to get it".to_owned(),
+            Self::ReviewOff => REVIEW_EXAMPLE.to_owned(),
+            Self::Model(error) => error.hint(),
+            Self::Ledger(error) => error.hint().to_owned(),
             Self::Backend(error) => error.hint(),
         }
     }

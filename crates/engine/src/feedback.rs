@@ -3,7 +3,7 @@
 //! Made from how the run ended and from the interpreter's own record, never from words in the output: a program that
 //! prints `TypeError` has no `TypeError`.
 
-use types::{Exception, ExecResult, Feedback, LimitKind, Limits, Outcome};
+use types::{Exception, ExecResult, Feedback, Finding, LimitKind, Limits, Outcome};
 
 /// Exceptions and what usually mends them.
 const EXCEPTIONS: &[(&str, &str)] = &[
@@ -130,6 +130,16 @@ fn for_outcome(outcome: &Outcome, limits: &Limits) -> Option<Feedback> {
             Some(new("signal", format!("the program was ended by signal {signal} ({name})"), hint))
         }
     }
+}
+
+/// What a finding that refused a program, or came with that, means for whoever repairs it.
+pub(crate) fn for_finding(finding: &Finding) -> Feedback {
+    let hint = match finding.rule.as_str() {
+        "review.failed" => "the program was not judged: ask again later, or see to the model's server",
+        "review.unreadable" => "make it shorter, or plain UTF-8",
+        _ => "write it without what was found, or make plain what that is for",
+    };
+    Feedback { line: Some(finding.line), ..new(&finding.rule, finding.message.clone(), hint) }
 }
 
 fn for_limit(limit: LimitKind, limits: &Limits) -> Feedback {

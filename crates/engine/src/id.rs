@@ -14,3 +14,10 @@ pub(crate) fn random_hex() -> String {
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());
     bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
+
+/// A number from 0 up to 1, by chance.
+pub(crate) fn random_fraction() -> f64 {
+    let mut bytes = [0_u8; 4];
+    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+}

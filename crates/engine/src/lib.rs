@@ -3,6 +3,7 @@
 mod admission;
 mod backend;
 mod capture;
+mod database;
 mod doctor;
 mod engine;
 mod error;
@@ -13,21 +14,26 @@ mod files;
 pub mod fuzz;
 mod id;
 mod language;
+pub mod llm;
+mod model_review;
 mod pool;
 mod queue;
 mod review;
 mod run;
 mod settings;
 mod state;
+pub mod usage;
 
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream, WorkerKind,
     WorkerSpec,
 };
+pub use database::DatabaseError;
 pub use doctor::{LanguageReport, LayerReport, Report};
 pub use engine::{Caller, Delivery, Engine};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
 pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
 pub use language::{Found, Recipe, for_file_name, program_of};
+pub use model_review::{OnError, ReviewSettings, Reviewed, Verdict};
 pub use settings::{PoolSettings, Settings, SettingsError};

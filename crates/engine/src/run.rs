@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use types::{
-    Compile, ExecResult, FileContent, InputFile, Isolation, Layer, LimitKind, Limits, Outcome, RelPath, Start, Usage,
+    Compile, ExecResult, FileContent, Finding, InputFile, Isolation, Layer, LimitKind, Limits, Outcome, RelPath, Start,
+    Usage,
 };
 
 use crate::admission::{self, Admitted, Program};
@@ -77,11 +78,22 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) fn cancelled_in_line(&self) -> ExecResult {
-        let recipe = match &self.admitted.program {
+        self.result(self.recipe(), None, Start::Cold, Done::nothing(Outcome::Cancelled, Vec::new()))
+    }
+
+    /// Of a program that somebody found reason not to run.
+    pub(crate) fn refused(&self, rule: &str, findings: Vec<Finding>) -> ExecResult {
+        let outcome = Outcome::Refused { rule: rule.to_owned() };
+        let mut result = self.result(self.recipe(), None, Start::Cold, Done::nothing(outcome, Vec::new()));
+        result.feedback.extend(findings.iter().map(feedback::for_finding));
+        ExecResult { findings, ..result }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        match &self.admitted.program {
             Program::Code { recipe, .. } => Some(*recipe),
             Program::Command(_) => None,
-        };
-        self.result(recipe, None, Start::Cold, Done::nothing(Outcome::Cancelled, Vec::new()))
+        }
     }
 
     /// Layers that somebody insists on must be there before anything runs.

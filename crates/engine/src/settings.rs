@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::model_review::ReviewSettings;
+use crate::usage::Prices;
 use serde::Deserialize;
 use types::{Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
 
@@ -29,6 +31,10 @@ pub struct Settings {
     pub cgroup: Option<String>,
     /// What is made ahead of need.
     pub pool: PoolSettings,
+    /// Who reviews programs; nobody if absent.
+    pub review: Option<ReviewSettings>,
+    /// What models cost, before the built-in prices.
+    pub prices: Prices,
 }
 
 /// What is made ahead of need, where a pool is kept.
@@ -80,7 +86,7 @@ const PRELOAD: &[&str] = &[
     "typing",
 ];
 
-fn milliseconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(crate) fn milliseconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     u64::deserialize(deserializer).map(Duration::from_millis)
 }
 
@@ -117,6 +123,22 @@ pub enum SettingsError {
         /// The file.
         path: PathBuf,
     },
+    /// A review that could not be made as written.
+    #[error("the settings `{}` are wrong: {why} in [review]", path.display())]
+    Review {
+        /// The file.
+        path: PathBuf,
+        /// Which key, and why.
+        why: &'static str,
+    },
+    /// A price that is no amount of money.
+    #[error("the settings `{}` are wrong: the price of `{model}` is no amount of money", path.display())]
+    Price {
+        /// The file.
+        path: PathBuf,
+        /// Of which model.
+        model: String,
+    },
     /// Neither `SAGGAR_HOME` nor a home to derive it from.
     #[error("there is no place for the state folder: neither SAGGAR_HOME nor HOME is set")]
     NoHome,
@@ -129,7 +151,11 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices]"
+            }
+            Self::Review { .. } => "docs/REVIEW.md has every key",
+            Self::Price { .. } => {
+                "prices are US dollars for a million tokens: { input = 0.15, cached = 0.075, output = 0.6 }"
             }
             Self::Pool { .. } => "with 0 every run would wait for ever",
             Self::Limit { .. } => "limits must be above zero and below the ceiling",
@@ -155,6 +181,8 @@ struct File {
     accept_missing: Vec<Layer>,
     cgroup: Option<String>,
     pool: PoolSettings,
+    review: Option<ReviewSettings>,
+    prices: Prices,
 }
 
 impl Settings {
@@ -197,6 +225,12 @@ impl Settings {
         if file.pool.running == 0 {
             return Err(SettingsError::Pool { path: path.to_path_buf() });
         }
+        if let Some(why) = file.review.as_ref().and_then(ReviewSettings::wrong) {
+            return Err(SettingsError::Review { path: path.to_path_buf(), why });
+        }
+        if let Some(model) = file.prices.absurd() {
+            return Err(SettingsError::Price { path: path.to_path_buf(), model: model.to_owned() });
+        }
         let state = from_environment("SAGGAR_HOME").or(file.state).or_else(usual_state).ok_or(SettingsError::NoHome)?;
         Ok(Self {
             state,
@@ -207,6 +241,8 @@ impl Settings {
             accept_missing: file.accept_missing,
             cgroup: env::var("SAGGAR_CGROUP").ok().filter(|path| !path.is_empty()).or(file.cgroup),
             pool: file.pool,
+            review: file.review,
+            prices: file.prices,
         })
     }
 }
@@ -247,6 +283,33 @@ mod tests {
         assert!(resolve("require = [\"moat\"]").is_err());
         assert!(resolve("[pool]\nreddy = 1").unwrap_err().contains("unknown field"));
         assert!(resolve("[pool]\nrunning = 0").unwrap_err().contains("running"));
+    }
+
+    #[test]
+    fn review_and_prices_are_read_and_checked() {
+        let good =
+            "[review]\nmodel = 'm'\non_error = 'allow'\ntimeout_ms = 5\n[prices]\n'a/b' = { input = 1.0, output = 2 }";
+        let settings = resolve(good).unwrap();
+        let review = settings.review.unwrap();
+        assert_eq!((review.timeout.as_millis(), review.retries), (5, 2));
+        let price = crate::usage::Price { input: 1.0, cached: None, output: 2.0 };
+        assert_eq!(settings.prices.of("a/b"), Some(price));
+        for (bad, why) in [
+            ("[review]", "model"),
+            ("[review]\nmodel = ''", "model"),
+            ("[review]\nmodel = 'm'\nmodell = 1", "unknown field"),
+            ("[review]\nmodel = 'm'\nbase_url = 'nonsense'", "base_url"),
+            ("[review]\nmodel = 'm'\nmin_confidence = 2.0", "min_confidence"),
+            ("[review]\nmodel = 'm'\non_error = 'ignore'", "ignore"),
+            ("[review]\nmodel = 'm'\ndeadline_ms = 9223372036854775807", "deadline_ms"),
+            ("[review]\nmodel = 'm'\nparallel = 0", "parallel"),
+            ("[prices]\nm = { input = -1, output = 2 }", "no amount"),
+            ("[prices]\nm = { input = nan, output = 2 }", "no amount"),
+            ("[prices]\nm = { input = 1 }", "output"),
+        ] {
+            let error = resolve(bad).unwrap_err();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
     }
 
     #[test]

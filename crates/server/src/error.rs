@@ -144,7 +144,9 @@ fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::InterpreterMissing
         | ErrorCode::ProgramMissing
         | ErrorCode::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorCode::IsolationUnavailable | ErrorCode::ResourcesExhausted => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::IsolationUnavailable | ErrorCode::ResourcesExhausted | ErrorCode::ReviewUnavailable => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         ErrorCode::InvalidSettings
         | ErrorCode::StateUnwritable
         | ErrorCode::OutputUnwritable

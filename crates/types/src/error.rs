@@ -50,6 +50,8 @@ pub enum ErrorCode {
     CannotListen,
     /// The server went away with a run of ours.
     ServerGone,
+    /// A review was asked for and no model is set up for it.
+    ReviewUnavailable,
 }
 
 impl ErrorCode {
@@ -78,7 +80,8 @@ impl ErrorCode {
             | Self::TooLarge
             | Self::TooSlow
             | Self::CannotListen
-            | Self::ServerGone => 125,
+            | Self::ServerGone
+            | Self::ReviewUnavailable => 125,
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct ExecRequest {
     pub network: Network,
     /// What the static check may do.
     pub policy: Policy,
+    /// Whether a model must review the program first.
+    pub review: bool,
     /// What isolates.
     pub backend: BackendKind,
     /// What the root is made from; the host's system folders if absent.

@@ -5,3 +5,4 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod usage;

@@ -135,7 +135,9 @@ fn talk(result: &ExecResult, live: &mut Live) {
         Outcome::Exited { .. } => {}
         Outcome::Cancelled => Live::say("saggar: cancelled"),
         Outcome::Signaled { .. } | Outcome::LimitExceeded { .. } | Outcome::Refused { .. } => {
-            for feedback in result.feedback.iter().take(1) {
+            // A refusal has its reasons, and all of them matter.
+            let most = if matches!(result.outcome, Outcome::Refused { .. }) { 10 } else { 1 };
+            for feedback in result.feedback.iter().take(most) {
                 Live::say(&format!("saggar: {}\nhint: {}", feedback.message, feedback.hint));
             }
         }

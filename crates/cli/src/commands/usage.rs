@@ -1,0 +1,123 @@
+//! `saggar usage`: what models have cost.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use engine::usage::{Totals, UsageReport};
+use engine::{Engine, RunError, Settings};
+use types::parse_duration;
+
+use crate::failure::{Failure, print_json};
+
+/// Show what models have cost
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  saggar usage\n  saggar usage --since 24h --json\n\nEvery call counts, failed ones and repeated tries too. A cost is unknown where the model has no price, or a call\nbrought no count of tokens; prices are set in the settings, in US dollars for a million tokens:\n\n  [prices]\n  \"my-model\" = { input = 0.15, cached = 0.075, output = 0.60 }"
+)]
+pub(crate) struct Usage {
+    /// Only calls that are not older, such as 30m, 24h or 7d
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    since: Option<Duration>,
+    /// Print the sums as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Usage {
+    pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+        let engine = Engine::open(Settings::load(config)?)?;
+        // Before the beginning of time is since ever.
+        let since = self.since.and_then(|span| SystemTime::now().checked_sub(span));
+        let report = engine.ledger()?.report(since).map_err(RunError::from)?;
+        if self.json {
+            print_json(&report)?;
+        } else {
+            let shown = io::stdout().lock().write_all(table(&report).as_bytes());
+            shown.map_err(|source| RunError::Output { path: "standard output".into(), source })?;
+        }
+        Ok(0)
+    }
+}
+
+/// As every duration of the command line, and hours and days.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let whole = |unit: char, seconds: u64| {
+        let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        count.checked_mul(seconds).map(Duration::from_secs)
+    };
+    match whole('h', 3600).or_else(|| whole('d', 86400)) {
+        Some(span) => Ok(span),
+        None => parse_duration(text).map_err(|error| error.to_string()),
+    }
+}
+
+fn table(report: &UsageReport) -> String {
+    if report.lines.is_empty() {
+        return "no model was asked\n".to_owned();
+    }
+    let head = ["component", "model", "calls", "failed", "prompt", "cached", "completion", "cost (USD)"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(report.lines.iter().map(|line| row(&line.component, &line.model, &line.totals)));
+    rows.push(row("total", "", &report.total));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    rows.iter().map(|row| line(row, &widths)).collect()
+}
+
+fn row(component: &str, model: &str, totals: &Totals) -> [String; 8] {
+    let counts = [totals.calls, totals.failed, totals.prompt_tokens, totals.cached_tokens, totals.completion_tokens];
+    let [calls, failed, prompt, cached, completion] = counts.map(|count| count.to_string());
+    // The name of a model comes from the settings, but may hold anything.
+    let model = model.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    [component.to_owned(), model, calls, failed, prompt, cached, completion, cost(totals)]
+}
+
+fn cost(totals: &Totals) -> String {
+    match totals.cost_usd() {
+        Some(cost) => format!("{cost:.6}"),
+        None if totals.known_cost_usd > 0.0 => {
+            format!("unknown for {} calls, else {:.6}", totals.unpriced_calls, totals.known_cost_usd)
+        }
+        None => "unknown".to_owned(),
+    }
+}
+
+/// Names to the left, numbers to the right.
+fn line(row: &[String; 8], widths: &[usize]) -> String {
+    let cell = |(index, (text, width)): (usize, (&String, &usize))| {
+        if index < 2 { format!("{text:width$}") } else { format!("{text:>width$}") }
+    };
+    let cells: Vec<String> = row.iter().zip(widths).enumerate().map(cell).collect();
+    format!("{}\n", cells.join("  ").trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::usage::Line;
+
+    #[test]
+    fn unknown_is_said_and_never_shown_as_nothing() {
+        let priced = Totals { calls: 3, known_cost_usd: 0.25, prompt_tokens: 1200, ..Totals::default() };
+        let unpriced = Totals { calls: 2, unpriced_calls: 2, ..Totals::default() };
+        let line = |model: &str, totals| Line { component: "review".to_owned(), model: model.to_owned(), totals };
+        let report = UsageReport::new(vec![line("gpt-4o-mini", priced), line("house", unpriced)]);
+        let expected = "\
+component  model        calls  failed  prompt  cached  completion                         cost (USD)
+review     gpt-4o-mini      3       0    1200       0           0                           0.250000
+review     house            2       0       0       0           0                            unknown
+total                       5       0    1200       0           0  unknown for 2 calls, else 0.250000
+";
+        assert_eq!(table(&report), expected);
+    }
+
+    #[test]
+    fn spans_have_hours_and_days() {
+        assert_eq!(parse_span("24h"), Ok(Duration::from_hours(24)));
+        assert_eq!(parse_span("7d"), Ok(Duration::from_hours(7 * 24)));
+        assert_eq!(parse_span("30m"), Ok(Duration::from_mins(30)));
+        assert!(parse_span("soon").is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a model is served.
+
+use std::net::IpAddr;
+
+use hyper::Uri;
+
+use super::error::ModelError;
+
+/// Who serves when nobody else is named.
+pub const OPENAI: &str = "https://api.openai.com/v1";
+
+/// The server of a model: from a `base_url` as the OpenAI clients take it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: Tls,
+    /// Path and query of the one call that is made.
+    pub(super) path: String,
+    /// As a `Host` header says it.
+    pub(super) authority: String,
+}
+
+/// Whether a connection is sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tls {
+    Yes,
+    No,
+}
+
+impl Endpoint {
+    /// Reads a `base_url`.
+    pub fn parse(base_url: &str) -> Result<Self, ModelError> {
+        let wrong = |why| ModelError::Address { why };
+        let uri: Uri = base_url.trim().parse().map_err(|_| wrong("it is not a URL"))?;
+        let tls = match uri.scheme_str() {
+            Some("https") => Tls::Yes,
+            Some("http") => Tls::No,
+            _ => return Err(wrong("it must start with https:// or http://")),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("it must not hold a user or a password; a key comes from the environment"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(wrong("it names no host"));
+        }
+        let port = match (authority.port_u16(), authority.as_str().ends_with(':'), tls) {
+            (Some(port), _, _) => port,
+            (None, true, _) => return Err(wrong("its port is no number")),
+            (None, false, Tls::Yes) => 443,
+            (None, false, Tls::No) => 80,
+        };
+        let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let path = format!("{}/chat/completions{query}", uri.path().trim_end_matches('/'));
+        Ok(Self { host, port, tls, path, authority: authority.as_str().to_owned() })
+    }
+
+    /// Whether nobody on the way can read along.
+    pub(super) fn is_private(&self) -> bool {
+        let loopback = || self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        self.tls == Tls::Yes || loopback()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_read_as_the_usual_clients_read_it() {
+        let endpoint = Endpoint::parse(OPENAI).unwrap();
+        assert_eq!((endpoint.host.as_str(), endpoint.port, endpoint.tls), ("api.openai.com", 443, Tls::Yes));
+        assert_eq!(endpoint.path, "/v1/chat/completions");
+        let local = Endpoint::parse("http://[::1]:9000/v1/?api-version=2").unwrap();
+        assert_eq!(
+            (local.host.as_str(), local.port, local.path.as_str()),
+            ("::1", 9000, "/v1/chat/completions?api-version=2")
+        );
+        assert!(local.is_private());
+        assert!(!Endpoint::parse("http://10.0.0.5:8000/v1").unwrap().is_private());
+        assert!(!Endpoint::parse("http://localhost.example.org/v1").unwrap().is_private());
+    }
+
+    #[test]
+    fn what_cannot_be_called_is_refused() {
+        for bad in [
+            "",
+            "api.openai.com/v1",
+            "ftp://x/v1",
+            "https://",
+            "https://u:secret@host/v1",
+            "/v1",
+            "http://h:99999/v1",
+            "http://h:x/",
+        ] {
+            let error = Endpoint::parse(bad).unwrap_err();
+            assert!(matches!(error, ModelError::Address { .. }), "{bad}");
+            assert!(!error.to_string().contains("secret"));
+        }
+    }
+}

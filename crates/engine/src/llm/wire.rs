@@ -1,0 +1,151 @@
+//! One HTTP exchange: a POST over a connection of its own, and the whole answer, in bounds.
+//!
+//! No redirects (they would carry the key elsewhere), no proxies, no connection kept: a call takes seconds, a handshake
+//! milliseconds.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::endpoint::{Endpoint, Tls};
+use super::error::ModelError;
+use super::key::ApiKey;
+
+/// The most that is read of an answer.
+pub(super) const MAX_REPLY: usize = 4 << 20;
+
+/// An answer, whole.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Bytes,
+}
+
+/// Sends a JSON body and reads the whole answer. Dropping the future closes the connection.
+pub(super) async fn post(endpoint: &Endpoint, key: Option<&ApiKey>, body: Vec<u8>) -> Result<Answer, ModelError> {
+    let request = request(endpoint, key, body)?;
+    let failed = |source| ModelError::Connect { host: endpoint.host.clone(), source };
+    let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(failed)?;
+    match endpoint.tls {
+        Tls::No => exchange(stream, request).await,
+        Tls::Yes => {
+            let wrong = |_| ModelError::Address { why: "its host is no name that a certificate could have" };
+            let name = ServerName::try_from(endpoint.host.clone()).map_err(wrong)?;
+            let stream = TlsConnector::from(trust()?).connect(name, stream).await.map_err(failed)?;
+            exchange(stream, request).await
+        }
+    }
+}
+
+fn request(endpoint: &Endpoint, key: Option<&ApiKey>, body: Vec<u8>) -> Result<Request<Full<Bytes>>, ModelError> {
+    let wrong = |_| ModelError::Address { why: "its path cannot be asked for" };
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri(&endpoint.path)
+        .header(HOST, &endpoint.authority)
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, concat!("saggar/", env!("CARGO_PKG_VERSION")))
+        .body(Full::new(Bytes::from(body)))
+        .map_err(wrong)?;
+    if let Some(header) = key.and_then(ApiKey::header) {
+        request.headers_mut().insert(AUTHORIZATION, header);
+    }
+    Ok(request)
+}
+
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, ModelError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // The set ends the connection's task with this future, however that ends.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(connection);
+    let answer = sender.send_request(request).await.map_err(broken)?;
+    let status = answer.status().as_u16();
+    let retry_after = retry_after(answer.headers());
+    let body = Limited::new(answer.into_body(), MAX_REPLY)
+        .collect()
+        .await
+        .map_err(|error| if error.is::<LengthLimitError>() { ModelError::TooLarge } else { ModelError::Cut })?;
+    Ok(Answer { status, retry_after, body: body.to_bytes() })
+}
+
+/// A connection that broke before the answer's head was whole.
+#[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
+fn broken(error: hyper::Error) -> ModelError {
+    if error.is_parse() { ModelError::Garbled { why: "it is not HTTP" } } else { ModelError::Cut }
+}
+
+/// What the host trusts, read once.
+fn trust() -> Result<Arc<ClientConfig>, ModelError> {
+    static TRUST: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
+    TRUST.get_or_init(|| load_trust().map(Arc::new)).clone().ok_or(ModelError::NoAuthorities)
+}
+
+fn load_trust() -> Option<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    // One that cannot be read is one that is not trusted.
+    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if added == 0 {
+        return None;
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().ok()?;
+    Some(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// `Retry-After` in seconds or as a date; `retry-after-ms` where a server is that exact.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |value: &HeaderValue| value.to_str().ok().map(|text| text.trim().to_owned());
+    if let Some(exact) = headers.get("retry-after-ms").and_then(text).and_then(|text| text.parse().ok()) {
+        return Some(Duration::from_millis(exact));
+    }
+    let said = headers.get(RETRY_AFTER).and_then(text)?;
+    if let Ok(seconds) = said.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = httpdate::parse_http_date(&said).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(name: &'static str, value: &str) -> Option<Duration> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::try_from(value).unwrap());
+        retry_after(&headers)
+    }
+
+    #[test]
+    fn retry_after_is_read_in_all_its_forms() {
+        assert_eq!(wait("retry-after", "7"), Some(Duration::from_secs(7)));
+        assert_eq!(wait("retry-after", "0.5"), Some(Duration::from_millis(500)));
+        assert_eq!(wait("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
+        assert!((98..=100).contains(&wait("retry-after", &soon).unwrap().as_secs()));
+        assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        for nonsense in ["", "-1", "soon", "NaN", "inf", "1e300"] {
+            assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn this_host_has_authorities_or_says_so() {
+        assert!(matches!(trust(), Ok(_) | Err(ModelError::NoAuthorities)));
+    }
+}
