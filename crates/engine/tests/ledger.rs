@@ -32,7 +32,7 @@ fn client(ledger: &Arc<Ledger>, model: &str, component: &'static str, server: &M
     let patience = Patience {
         timeout: Duration::from_secs(20),
         retries: 1,
-        deadline: Duration::from_secs(60),
+        deadline: Duration::from_mins(1),
         backoff: Duration::from_millis(1),
     };
     Client::new(Arc::new(model), patience, Books::new(Arc::clone(ledger), component, Arc::new(prices)))
