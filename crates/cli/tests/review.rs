@@ -187,6 +187,38 @@ fn usage_says_what_was_spent_and_what_is_not_known() {
 }
 
 #[test]
+fn files_of_the_caller_are_read_by_the_model_and_by_the_program() {
+    let model = ModelServer::start([approve()]);
+    let user = User::with_model("review-files", &model.base_url);
+    for (name, content) in [("a.py", &b"print('from a')"[..]), ("b.bin", b"\xff"), ("c.py", b"import a")] {
+        fs::write(user.home.join(name), content).unwrap();
+    }
+    let file = |name: &str| user.home.join(name).display().to_string();
+    let mut serve = user.saggar(&["serve", "--listen", "127.0.0.1:0"]);
+    // Alone, and through a server, which asks the client for each file.
+    for served in [false, true] {
+        let server = served.then(|| {
+            let mut server = serve.stderr(Stdio::piped()).spawn().unwrap();
+            BufReader::new(server.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
+            server
+        });
+        let code = format!("import c, os; print(os.stat('b.bin').st_size, {})", u8::from(served));
+        let args = ["run", "--review", "--file", &file("a.py"), "--file", &file("b.bin"), "--file", &file("c.py")];
+        let output = user.run(&[&args[..], &["-c", &code]].concat());
+        let shown = model.received().last().unwrap().messages()[1].1.clone();
+        if let Some(mut server) = server {
+            common::send(server.id(), rustix::process::Signal::TERM);
+            server.wait().unwrap();
+        }
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).starts_with("from a\n1 "), "{}", text(&output.stdout));
+        assert!(shown.contains("\n\"a.py\"\nprint('from a')\n<<<END FILE"), "{shown}");
+        assert!(shown.contains("\n\"c.py\"\nimport a\n<<<END FILE") && shown.contains("[\"b.bin\"]"), "{shown}");
+    }
+    assert_eq!(model.calls(), 2);
+}
+
+#[test]
 fn a_run_through_a_server_is_reviewed_too() {
     let model = ModelServer::start([reject()]);
     let user = User::with_model("review-served", &model.base_url);
@@ -220,10 +252,7 @@ fn tls_is_spoken_with_whom_the_host_trusts_and_nobody_else() {
     let model = ModelServer::start([approve()]);
     let port = tls_before(&model.base_url);
     let user = User::with_model("review-tls", &format!("https://localhost:{port}/v1"));
-    let trusting = |authority: &Path| {
-        let mut command = user.saggar(&["run", "--review", "--json", "-c", "print(1)"]);
-        command.env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR").output().unwrap()
-    };
+    let trusting = |authority: &Path| trusting_with(&user, authority, "print(1)");
     let other = user.home.join("other.pem");
     fs::copy(tls_file("certificate.pem"), &other).unwrap();
     let refused = json(&trusting(&other));
@@ -231,11 +260,20 @@ fn tls_is_spoken_with_whom_the_host_trusts_and_nobody_else() {
     let ran = trusting(&tls_file("authority.pem"));
     assert_eq!((ran.status.code(), model.calls()), (Some(0), 1), "{}", text(&ran.stdout));
     assert_eq!(model.received()[0].headers["authorization"], format!("Bearer {KEY}"));
+    // Who trusts nobody has no way to ask, which is a matter of set-up and not an answer.
+    let nobody = user.home.join("nobody.pem");
+    fs::write(&nobody, "").unwrap();
+    let output = trusting_with(&user, &nobody, "print(2)");
+    assert_eq!((output.status.code(), &json(&output)["error"]["code"]), (Some(125), &json!("review_unavailable")));
     // Trusted, but by another name.
     let user = User::with_model("review-tls-name", &format!("https://127.0.0.1:{port}/v1"));
-    let mut command = user.saggar(&["run", "--review", "--json", "-c", "print(1)"]);
-    let output = command.env("SSL_CERT_FILE", tls_file("authority.pem")).output().unwrap();
+    let output = trusting_with(&user, &tls_file("authority.pem"), "print(1)");
     assert_eq!((output.status.code(), model.calls()), (Some(126), 1));
+}
+
+fn trusting_with(user: &User, authority: &Path, code: &str) -> Output {
+    let mut command = user.saggar(&["run", "--review", "--json", "-c", code]);
+    command.env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR").output().unwrap()
 }
 
 fn tls_file(name: &str) -> PathBuf {

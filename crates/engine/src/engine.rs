@@ -10,7 +10,7 @@ use crate::admission;
 use crate::backend::{Backend, Native, Output, Stdin};
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
-use crate::model_review::{self, Reviewed, Reviewer};
+use crate::model_review::{self, Opinion, Reviewer};
 use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::review;
@@ -89,19 +89,22 @@ impl Engine {
     ) -> Result<ExecResult, RunError> {
         // 2 review comes first in time where it needs only the text; 1 admit turns the request into a plan.
         review::review(&request)?;
-        let to_review = self.wants_review(&request)?.then(|| request.clone());
+        let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let admitted = admission::admit(request, &self.settings)?;
         let run = Run::new(self, caller, admitted);
         run.check_required(caller).await?;
+        if let (Some(request), Some(inputs)) = (&mut to_review, &mut delivery.inputs) {
+            model_review::read_own_files(request, *inputs)?;
+        }
         // A model takes its time: nobody else waits in line behind that.
         let reviewed = tokio::select! {
             reviewed = self.review_if(to_review.as_ref()) => reviewed?,
             () = cancel_by(delivery.cancel.clone()) => return Ok(run.cancelled_in_line()),
         };
         let findings = match reviewed {
-            Some(Reviewed { refused_by: Some(rule), findings, .. }) => return Ok(run.refused(rule, findings)),
-            Some(Reviewed { findings, .. }) => findings,
+            Some(Opinion { refused_by: Some(rule), findings, .. }) => return Ok(run.refused(rule.to_owned(), findings)),
+            Some(Opinion { findings, .. }) => findings,
             None => Vec::new(),
         };
         let cancelled = cancel_by(delivery.cancel.clone());
@@ -116,13 +119,13 @@ impl Engine {
     }
 
     /// Lets a model review a request's program, and runs nothing.
-    pub async fn review(&self, request: &ExecRequest) -> Result<Reviewed, RunError> {
+    pub async fn review(&self, request: &ExecRequest) -> Result<Opinion, RunError> {
         let reviewer = self.reviewer.as_ref().ok_or(RunError::ReviewOff)?;
         let books = self.books(model_review::COMPONENT)?;
         reviewer.review(request, books).await
     }
 
-    async fn review_if(&self, request: Option<&ExecRequest>) -> Result<Option<Reviewed>, RunError> {
+    async fn review_if(&self, request: Option<&ExecRequest>) -> Result<Option<Opinion>, RunError> {
         match request {
             Some(request) => self.review(request).await.map(Some),
             None => Ok(None),

@@ -35,5 +35,5 @@ pub use error::{BackendError, RunError};
 pub use exception::parse_report;
 pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
 pub use language::{Found, Recipe, for_file_name, program_of};
-pub use model_review::{OnError, ReviewSettings, Reviewed, Verdict};
+pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
 pub use settings::{PoolSettings, Settings, SettingsError};

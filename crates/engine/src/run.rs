@@ -82,8 +82,8 @@ impl<'e> Run<'e> {
     }
 
     /// Of a program that somebody found reason not to run.
-    pub(crate) fn refused(&self, rule: &str, findings: Vec<Finding>) -> ExecResult {
-        let outcome = Outcome::Refused { rule: rule.to_owned() };
+    pub(crate) fn refused(&self, rule: String, findings: Vec<Finding>) -> ExecResult {
+        let outcome = Outcome::Refused { rule };
         let mut result = self.result(self.recipe(), None, Start::Cold, Done::nothing(outcome, Vec::new()));
         result.feedback.extend(findings.iter().map(feedback::for_finding));
         ExecResult { findings, ..result }

@@ -19,7 +19,7 @@ use crate::terminal::Live;
 /// Run a program in a fresh sandbox
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  saggar run -c 'print(\"hello\")'\n  saggar run script.py --timeout 5s --memory 256M -- first second\n  echo 'echo hi' | saggar run -l bash -\n\nExit code: the program's own; 124 time limit, 137 another limit, 128+N signal N, 130 cancelled, 125 saggar failed, 2 wrong usage."
+    after_help = "Examples:\n  saggar run -c 'print(\"hello\")'\n  saggar run script.py --timeout 5s --memory 256M -- first second\n  echo 'echo hi' | saggar run -l bash -\n\nExit code: the program's own; 124 time limit, 137 another limit, 128+N signal N, 126 refused, 130 cancelled, 125 saggar failed, 2 wrong usage."
 )]
 pub(crate) struct Run {
     /// The program, or - to read it from standard input

@@ -105,9 +105,9 @@ mod tests {
         let line = |model: &str, totals| Line { component: "review".to_owned(), model: model.to_owned(), totals };
         let report = UsageReport::new(vec![line("gpt-4o-mini", priced), line("house", unpriced)]);
         let expected = "\
-component  model        calls  failed  prompt  cached  completion                         cost (USD)
-review     gpt-4o-mini      3       0    1200       0           0                           0.250000
-review     house            2       0       0       0           0                            unknown
+component  model        calls  failed  prompt  cached  completion                          cost (USD)
+review     gpt-4o-mini      3       0    1200       0           0                            0.250000
+review     house            2       0       0       0           0                             unknown
 total                       5       0    1200       0           0  unknown for 2 calls, else 0.250000
 ";
         assert_eq!(table(&report), expected);

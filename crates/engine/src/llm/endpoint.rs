@@ -46,11 +46,12 @@ impl Endpoint {
         if host.is_empty() {
             return Err(wrong("it names no host"));
         }
-        let port = match (authority.port_u16(), authority.as_str().ends_with(':'), tls) {
-            (Some(port), _, _) => port,
-            (None, true, _) => return Err(wrong("its port is no number")),
-            (None, false, Tls::Yes) => 443,
-            (None, false, Tls::No) => 80,
+        let has_port = authority.as_str().len() > authority.host().len();
+        let port = match (authority.port_u16(), tls) {
+            (Some(port), _) => port,
+            (None, _) if has_port => return Err(wrong("its port is no port")),
+            (None, Tls::Yes) => 443,
+            (None, Tls::No) => 80,
         };
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let path = format!("{}/chat/completions{query}", uri.path().trim_end_matches('/'));

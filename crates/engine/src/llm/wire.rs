@@ -26,6 +26,9 @@ use super::key::ApiKey;
 /// The most that is read of an answer.
 pub(super) const MAX_REPLY: usize = 4 << 20;
 
+/// As long as for ever, and short enough to be added to a time of day.
+const LONGEST_WAIT: Duration = Duration::from_hours(24);
+
 /// An answer, whole.
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -111,14 +114,14 @@ fn load_trust() -> Option<ClientConfig> {
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |value: &HeaderValue| value.to_str().ok().map(|text| text.trim().to_owned());
     if let Some(exact) = headers.get("retry-after-ms").and_then(text).and_then(|text| text.parse().ok()) {
-        return Some(Duration::from_millis(exact));
+        return Some(Duration::from_millis(exact).min(LONGEST_WAIT));
     }
     let said = headers.get(RETRY_AFTER).and_then(text)?;
-    if let Ok(seconds) = said.parse() {
-        return Duration::try_from_secs_f64(seconds).ok();
+    if let Ok(seconds) = said.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds.min(LONGEST_WAIT.as_secs_f64())).ok();
     }
     let date = httpdate::parse_http_date(&said).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default().min(LONGEST_WAIT))
 }
 
 #[cfg(test)]
@@ -139,7 +142,11 @@ mod tests {
         let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
         assert!((98..=100).contains(&wait("retry-after", &soon).unwrap().as_secs()));
         assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
-        for nonsense in ["", "-1", "soon", "NaN", "inf", "1e300"] {
+        for endless in ["1e18", "1e300", "18446744073709551615", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+            assert_eq!(wait("retry-after", endless), Some(LONGEST_WAIT), "{endless}");
+        }
+        assert_eq!(wait("retry-after-ms", "18446744073709551615"), Some(LONGEST_WAIT));
+        for nonsense in ["", "-1", "soon"] {
             assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
         }
     }

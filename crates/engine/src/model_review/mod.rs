@@ -25,6 +25,7 @@ use subject::{Subject, Unreadable};
 
 pub use reply::Verdict;
 pub use settings::{OnError, ReviewSettings};
+pub(crate) use subject::read_own_files;
 
 /// Who asks, in the books.
 pub(crate) const COMPONENT: &str = "review";
@@ -33,7 +34,7 @@ const MAX_SAID_BACK: usize = 4 << 10;
 
 /// What a model's review came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reviewed {
+pub struct Opinion {
     /// The rule that refuses the run, if it is refused.
     pub refused_by: Option<&'static str>,
     /// What the model said; `None` if there was no answer that fits.
@@ -72,7 +73,7 @@ impl Reviewer {
 
     /// Asks about a request's program. An `Err` is a mistake in the settings or the request: such a review is never
     /// left out in silence, whatever `on_error` says.
-    pub(crate) async fn review(&self, request: &ExecRequest, books: Books) -> Result<Reviewed, RunError> {
+    pub(crate) async fn review(&self, request: &ExecRequest, books: Books) -> Result<Opinion, RunError> {
         let model = self.model()?;
         let subject = match Subject::of(request)? {
             Ok(subject) => subject,
@@ -81,7 +82,7 @@ impl Reviewer {
         };
         let key = self.fingerprint(&subject, request.policy);
         if let Some(reply) = self.cache().and_then(|cache| cache.get(&key)) {
-            return Ok(Reviewed { cached: true, ..self.judged(reply, Totals::default()) });
+            return Ok(Opinion { cached: true, ..self.judged(reply, Totals::default()) });
         }
         let client = Client::new(model, self.settings.patience(), books);
         let slot = self.slots.acquire().await;
@@ -145,7 +146,7 @@ impl Reviewer {
     }
 
     /// Whatever is not a clear yes is a no.
-    fn judged(&self, reply: Reply, usage: Totals) -> Reviewed {
+    fn judged(&self, reply: Reply, usage: Totals) -> Opinion {
         let Reply { verdict, confidence, findings } = reply;
         let sure = confidence >= self.settings.min_confidence;
         let (refused_by, message) = match verdict {
@@ -163,27 +164,27 @@ impl Reviewer {
             refused_by.map(|rule| ours(rule, Severity::High, message, true)).into_iter().collect();
         seen.extend(findings.into_iter().map(theirs));
         let (verdict, confidence) = (Some(verdict), Some(confidence));
-        Reviewed { refused_by, verdict, confidence, findings: seen, usage, ..self.nothing() }
+        Opinion { refused_by, verdict, confidence, findings: seen, usage, ..self.nothing() }
     }
 
-    fn unreadable(&self, why: &Unreadable) -> Reviewed {
+    fn unreadable(&self, why: &Unreadable) -> Opinion {
         let rule = "review.unreadable";
         let findings = vec![ours(rule, Severity::High, why.to_string(), true)];
-        Reviewed { refused_by: Some(rule), findings, ..self.nothing() }
+        Opinion { refused_by: Some(rule), findings, ..self.nothing() }
     }
 
-    fn failed(&self, error: &NoAnswer, usage: Totals) -> Reviewed {
+    fn failed(&self, error: &NoAnswer, usage: Totals) -> Opinion {
         let rule = "review.failed";
         let message = clean(&format!("there is no review: {error}"));
         let (refused_by, finding) = match self.settings.on_error {
             OnError::Refuse => (Some(rule), ours(rule, Severity::High, message, true)),
             OnError::Allow => (None, ours(rule, Severity::Medium, message, false)),
         };
-        Reviewed { refused_by, findings: vec![finding], usage, ..self.nothing() }
+        Opinion { refused_by, findings: vec![finding], usage, ..self.nothing() }
     }
 
-    fn nothing(&self) -> Reviewed {
-        Reviewed {
+    fn nothing(&self) -> Opinion {
+        Opinion {
             refused_by: None,
             verdict: None,
             confidence: None,
