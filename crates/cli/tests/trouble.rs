@@ -120,7 +120,6 @@ fn what_this_version_does_not_have_is_refused_not_ignored() {
         "--image=x",
         "--policy=guard",
         "--policy=strict",
-        "--review",
         "--policy-file=x",
         "--allow-import=os",
         "--deny-import=os",
