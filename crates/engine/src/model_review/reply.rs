@@ -119,6 +119,34 @@ mod tests {
     }
 
     #[test]
+    fn whatever_a_model_says_stays_in_bounds() {
+        let finding = r#"{"line": 12, "severity": "high", "message": "it \u0000 reads \u2066 a key"}"#;
+        let good = format!(r#"{{"verdict": "reject", "confidence": 0.25, "findings": [{finding}, {finding}]}}"#);
+        let long = format!(r#"{{"verdict": "unsure", "confidence": 1, "findings": [{}]}}"#, [finding; 200].join(","));
+        let mut fits = 0;
+        // Every character of a good answer, in turn replaced by every character of it.
+        for at in 0..good.len() {
+            for other in good.bytes().chain([0, b'\\', 0x7f]) {
+                let mut bytes = good.clone().into_bytes();
+                bytes[at] = other;
+                let Ok(reply) = Reply::read(&String::from_utf8(bytes).unwrap(), 7) else { continue };
+                fits += 1;
+                assert!((0.0..=1.0).contains(&reply.confidence) && reply.findings.len() == 2);
+                for remark in reply.findings {
+                    assert!((1..=7).contains(&remark.line), "{remark:?}");
+                    assert!(
+                        !remark.message.is_empty() && !remark.message.contains(['\0', '\u{2066}', '\n']),
+                        "{remark:?}"
+                    );
+                }
+            }
+        }
+        assert!(fits > 1000, "{fits}");
+        assert_eq!(Reply::read(&long, 7).unwrap().findings.len(), MAX_FINDINGS);
+        assert!(Reply::read(&"[".repeat(1 << 20), 7).is_err());
+    }
+
+    #[test]
     fn what_does_not_fit_is_told_why() {
         for (text, why) in [
             ("", "JSON"),

@@ -3,7 +3,7 @@
 //! Writing blocks: it is one small row into a file of our own, after a call that took a thousand times as long, and a
 //! row that waits in a queue is lost with its process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,9 +35,9 @@ CREATE INDEX calls_at ON calls (at_ms);
 
 /// Why the books cannot be kept or read.
 #[derive(Debug, thiserror::Error)]
-#[error("the ledger `{}` cannot be used: {source}", path.display())]
+#[error("the ledger `{FILE}` in the state folder cannot be used: {source}")]
 pub struct LedgerError {
-    path: PathBuf,
+    #[from]
     source: DatabaseError,
 }
 
@@ -56,7 +56,6 @@ impl LedgerError {
 
 /// The books of a state folder. Several processes may write in them.
 pub struct Ledger {
-    path: PathBuf,
     connection: Mutex<Connection>,
 }
 
@@ -85,11 +84,7 @@ pub enum Spent {
 impl Ledger {
     /// Opens the books, or starts them.
     pub fn open(state: &Path) -> Result<Self, LedgerError> {
-        let path = state.join(FILE);
-        match database::open(&path, SCHEMA) {
-            Ok(connection) => Ok(Self { path, connection: Mutex::new(connection) }),
-            Err(source) => Err(LedgerError { path, source }),
-        }
+        Ok(Self { connection: Mutex::new(database::open(&state.join(FILE), SCHEMA)?) })
     }
 
     /// Sums since a moment, or since ever.
@@ -156,7 +151,7 @@ impl Ledger {
 
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&connection).map_err(|error| LedgerError { path: self.path.clone(), source: error.into() })
+        work(&connection).map_err(|error| DatabaseError::from(error).into())
     }
 }
 
