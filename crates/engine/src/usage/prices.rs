@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use crate::llm::TokenUsage;
 
-/// Where the built-in prices are from.
-pub const BUILT_IN_SOURCE: &str = "https://developers.openai.com/api/docs/pricing (standard tier, short context)";
+/// Where the built-in prices are from: not read at the maker's own page, so that a setting is better.
+pub const BUILT_IN_SOURCE: &str = "OpenAI's price list (standard tier) as third parties quote it";
 /// When they were looked up.
 pub const BUILT_IN_AS_OF: &str = "2026-11";
 
@@ -21,9 +21,6 @@ const BUILT_IN: &[(&str, f64, f64, f64)] = &[
     ("gpt-5", 1.25, 0.125, 10.00),
     ("gpt-5-mini", 0.25, 0.025, 2.00),
     ("gpt-5-nano", 0.05, 0.005, 0.40),
-    ("gpt-5.4", 2.50, 0.25, 15.00),
-    ("gpt-5.4-mini", 0.75, 0.075, 4.50),
-    ("gpt-5.4-nano", 0.20, 0.02, 1.25),
 ];
 
 /// US dollars for a million tokens.
