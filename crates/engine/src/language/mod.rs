@@ -17,6 +17,8 @@ pub(crate) const EXCEPTION_RECORD: &str = ".saggar-exception.json";
 pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
     [
         (recipe::PYTHON_DRIVER, include_str!("driver/python.py")),
+        ("/opt/saggar/python-record.py", include_str!("driver/python-record.py")),
+        ("/opt/saggar/python-worker.py", include_str!("driver/python-worker.py")),
         (recipe::NODE_DRIVER, include_str!("driver/node.cjs")),
         (recipe::NODE_WORKER, include_str!("driver/node-worker.cjs")),
     ]

@@ -47,7 +47,9 @@ impl Peer {
         let host = Host { python, programs: folder.programs().display().to_string() };
         let invocations = match contender {
             Contender::Docker => docker(&program, &host),
-            _ => Ok(each(|work| host.invocation(contender, &program, work))),
+            _ => {
+                Ok(each(&[Work::Hello, Work::Humaneval, Work::Bash], |work| host.invocation(contender, &program, work)))
+            }
         };
         Some(invocations.and_then(|invocations| {
             for (work, invocation) in &invocations {
@@ -95,8 +97,15 @@ impl Host<'_> {
             Contender::Firejail => return self.firejail(argv, work),
             _ => return self.isolate(program, work),
         });
-        argv.extend(["--".to_owned(), self.python.program.clone(), format!("{PLACE}/{}", work.file())]);
+        argv.push("--".to_owned());
+        argv.extend(self.command(work, PLACE));
         Invocation::new(argv, Minimal::Yes)
+    }
+
+    /// The bare program's words, with its file in `place`.
+    fn command(&self, work: Work, place: &str) -> [String; 2] {
+        let interpreter = if work == Work::Bash { "/bin/bash" } else { &self.python.program };
+        [interpreter.to_owned(), format!("{place}/{}", work.file())]
     }
 
     fn bubblewrap(&self) -> Vec<String> {
@@ -140,7 +149,7 @@ impl Host<'_> {
     /// Keeps the host's files in view, so the program is where it is.
     fn firejail(&self, mut argv: Vec<String>, work: Work) -> Invocation {
         argv.extend(words("--quiet --noprofile --net=none --private-dev --caps.drop=all --seccomp --nonewprivs --"));
-        argv.extend([self.python.program.clone(), format!("{}/{}", self.programs, work.file())]);
+        argv.extend(self.command(work, &self.programs));
         Invocation::new(argv, Minimal::Yes)
     }
 
@@ -152,14 +161,13 @@ impl Host<'_> {
         argv.extend(self.python.roots.iter().map(|root| format!("--dir={root}")));
         argv.extend(MINIMAL.map(|(name, value)| format!("--env={name}={value}")));
         argv.extend(words("--run --"));
-        argv.extend([self.python.program.clone(), format!("{PLACE}/{}", work.file())]);
+        argv.extend(self.command(work, PLACE));
         Invocation::new(argv, Minimal::Yes).around(step("--init"), step("--cleanup"))
     }
 }
 
-/// Python is what peers are compared on.
-fn each(invocation: impl Fn(Work) -> Invocation) -> Vec<(Work, Invocation)> {
-    [Work::Hello, Work::Humaneval].into_iter().map(|work| (work, invocation(work))).collect()
+fn each(works: &[Work], invocation: impl Fn(Work) -> Invocation) -> Vec<(Work, Invocation)> {
+    works.iter().map(|work| (*work, invocation(*work))).collect()
 }
 
 /// A container from the first image whose python3 works.
@@ -177,7 +185,8 @@ fn docker(program: &str, host: &Host<'_>) -> Result<Vec<(Work, Invocation)>, Str
     };
     let works = |image: &&str| try_out(&made(image, Work::Hello), Work::Hello).is_ok();
     let image = images.lines().take(MOST_IMAGES).find(works).ok_or("no image here has a python3 that works")?;
-    Ok(each(|work| made(image, work)))
+    // Python alone: an image need not have bash.
+    Ok(each(&[Work::Hello, Work::Humaneval], |work| made(image, work)))
 }
 
 /// What stands beside `/usr` in a root.

@@ -1,0 +1,187 @@
+"""A zygote: imports the modules that it is told, and each of its forks runs one program."""
+import sys
+
+
+def main(run, leave_record):
+    become_worker(sys.argv[2:])
+    from posix import _exit as leave
+
+    status = 0
+    try:
+        run(leave_record)
+    except SystemExit as leaving:
+        status = status_of(leaving.code)
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = 1
+    end(status, leave)
+
+
+def become_worker(modules):
+    """Returns in a worker that was lent to a run, with that run's arguments and environment."""
+    import gc, os, _signal
+
+    usual = set(sys.modules)
+    # A program's own modules come first for itself; while we import there is nothing of anybody's in /work.
+    sys.path[0] = "/work"
+    for module in modules:
+        try:
+            __import__(module)
+        except BaseException as error:
+            sys.stderr.write(f"cannot preload {module}: {error}\n")
+    early = {}
+    for module in set(sys.modules) - usual:
+        early.setdefault(module.partition(".")[0], []).append(module)
+    # Often enough that the interpreter has adapted its code before it is shared.
+    for _ in range(20):
+        warm_up(gc, os)
+    order = bytearray(1 << 18)
+    KNOWN.update(id(module) for module in sys.modules.values())
+    # Letting go of it in a worker would copy every page that holds a name.
+    del usual
+    gc.collect()
+    gc.freeze()
+    # What these two mean here is written in the library that is loaded into this process.
+    _signal.pause()
+    os.fork()
+    if os.read(3, 1) == b"i":
+        warm_up(gc, os)
+    _signal.pause()
+    length = os.readv(3, [order])
+    os.close(3)
+    count, *words = os.fsdecode(bytes(order[:length])).split("\0")
+    del order
+    sys.argv[1:] = words[: int(count)]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[4:] = sys.argv[1:]
+    environment = os.environ
+    environment.clear()
+    for word in words[int(count) :]:
+        name, _, value = word.partition("=")
+        environment[name] = value
+    if "TZ" in environment:
+        import time
+
+        time.tzset()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        # Its generator was seeded in the zygote.
+        numpy.random.seed()
+    # A program's own module of that name must be found first, as it would have been.
+    for entry in os.listdir("/work"):
+        for name in early.get(entry.partition(".")[0], ()):
+            sys.modules.pop(name, None)
+
+
+def warm_up(gc, os):
+    """Touches what every program touches, so that these pages are copied while nobody waits."""
+    names = {"__builtins__": __builtins__, "__name__": "warm_up"}
+    exec(compile(SNIPPET, "/work/main.py", "exec", dont_inherit=True), names)
+    names.clear()
+    os.environ["HOME"] = os.environ.get("HOME", "")
+    gc.collect()
+
+
+# The modules that the zygote imported.
+KNOWN = set()
+
+SNIPPET = """
+def add(first, *rest, scale=1):
+    return sum([number * scale for number in (first, *rest)])
+class Thing:
+    def __init__(self, name):
+        self.name = name
+    def __repr__(self):
+        return f"<{self.name!r:>9}>"
+things = {str(number): Thing(f"thing {number}") for number in range(20)}
+try:
+    things["missing"]
+except KeyError as error:
+    text = "%s %s" % (error, sorted(things, key=lambda key: -len(key))[:3])
+with open("/dev/null", "w") as file:
+    print("hello", add(1, 2.5, scale=3), things, [1, (2, 3)], {4}, None, True, sep=", ", file=file)
+"""
+
+
+def status_of(code):
+    """What the interpreter makes of sys.exit(code)."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        # As C does it: what is too large is -1.
+        return (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFF
+    try:
+        sys.stderr.write(f"{code}\n")
+    except BaseException:
+        pass
+    return 1
+
+
+def end(status, leave):
+    """What the interpreter does at its end, but for taking itself apart: each page touched by that would be copied."""
+    try:
+        import atexit
+
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            attempt(threading._shutdown)
+        attempt(atexit._run_exitfuncs)
+        attempt(let_go_of_modules)
+        attempt(flush_files)
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
+            try:
+                if stream is not None and not stream.closed:
+                    stream.flush()
+            except BaseException:
+                status = status or 120
+    finally:
+        leave(status)
+
+
+def attempt(step):
+    try:
+        step()
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+
+
+def let_go_of_modules():
+    """The program's own objects hear of the end, as long as what they know is still there.
+
+    What is in the zygote's memory is not looked at: that would copy it."""
+    import gc, _weakref
+
+    folder = sys.path[0] + "/"
+    own = ["__main__"]
+    for name in reversed(sys.modules):
+        module = sys.modules[name]
+        if id(module) in KNOWN:
+            break
+        if str(getattr(module, "__file__", None)).startswith(folder):
+            own.append(name)
+    alive = []
+    for name in own:
+        module = sys.modules.pop(name, None)
+        if type(module) is type(sys):
+            alive.append(_weakref.ref(module))
+    module = None
+    gc.collect()
+    for reference in alive:
+        module = reference()
+        for name in sorted(vars(module), key=lambda name: not str(name).startswith("_")) if module else ():
+            if name != "__builtins__":
+                vars(module)[name] = None
+    module = None
+    gc.collect()
+
+
+def flush_files():
+    """Files that something still holds are written, not lost. Only what came after the fork is looked at."""
+    import gc, io
+
+    for thing in gc.get_objects():
+        if isinstance(thing, (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)) and not thing.closed:
+            try:
+                thing.flush()
+            except BaseException:
+                pass
