@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use engine::{RunError, SettingsError};
+use engine::{AuditError, RunError, SettingsError};
 use serde::Serialize;
 use server::ServeError;
 use types::{ErrorBody, ErrorCode};
@@ -47,9 +47,14 @@ impl Failure {
     }
 }
 
+/// Our own standard output cannot be written.
+pub(crate) fn unheard(source: io::Error) -> Failure {
+    RunError::Output { path: "standard output".into(), source }.into()
+}
+
 /// Prints one JSON value on one line.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    put_json(value).map_err(|source| RunError::Output { path: "standard output".into(), source }.into())
+    put_json(value).map_err(unheard)
 }
 
 fn put_json(value: &impl Serialize) -> io::Result<()> {
@@ -60,7 +65,7 @@ fn put_json(value: &impl Serialize) -> io::Result<()> {
 }
 
 /// A character that a terminal shows and does not obey.
-fn visible(c: char) -> char {
+pub(crate) fn visible(c: char) -> char {
     if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }
 }
 
@@ -72,6 +77,12 @@ impl From<ErrorBody> for Failure {
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
+        Self(error.body())
+    }
+}
+
+impl From<AuditError> for Failure {
+    fn from(error: AuditError) -> Self {
         Self(error.body())
     }
 }

@@ -151,7 +151,12 @@ impl Options {
 
     /// Which layers matter to the caller.
     pub(crate) fn caller(&self) -> Caller {
-        Caller { accept_missing: self.accept_missing.clone(), require: self.require.clone(), ..Caller::default() }
+        Caller {
+            name: "local".to_owned(),
+            accept_missing: self.accept_missing.clone(),
+            require: self.require.clone(),
+            ..Caller::default()
+        }
     }
 
     /// What the program reads: `--stdin`, else our own standard input, unless that was the code.

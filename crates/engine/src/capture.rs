@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
+use crate::audit::OutputFacts;
 use crate::backend::{Output, Stream};
 
 /// Both outputs of a run, and whoever reads along.
@@ -54,17 +55,27 @@ pub(crate) struct Kept {
     head_limit: usize,
     tail_limit: usize,
     total: u64,
+    /// Over all of it, kept or not.
+    hasher: blake3::Hasher,
 }
 
 impl Kept {
     fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Self { head: Vec::new(), tail: VecDeque::new(), head_limit: limit - limit / 2, tail_limit: limit / 2, total: 0 }
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            head_limit: limit - limit / 2,
+            tail_limit: limit / 2,
+            total: 0,
+            hasher: blake3::Hasher::new(),
+        }
     }
 
     /// Takes bytes; returns how many of them went to the head.
     fn push(&mut self, bytes: &[u8]) -> usize {
         self.total += bytes.len() as u64;
+        self.hasher.update(bytes);
         let (head, rest) = bytes.split_at(bytes.len().min(self.head_limit - self.head.len()));
         self.head.extend_from_slice(head);
         let rest = &rest[rest.len().saturating_sub(self.tail_limit)..];
@@ -77,6 +88,11 @@ impl Kept {
     /// All bytes, kept or not.
     pub(crate) fn total(&self) -> u64 {
         self.total
+    }
+
+    /// What the audit trail says of it.
+    pub(crate) fn facts(&self) -> OutputFacts {
+        OutputFacts { blake3: self.hasher.finalize().to_string(), bytes: self.total, truncated: self.is_cut() }
     }
 
     /// Whether anything was cut.
@@ -137,6 +153,14 @@ mod tests {
         let kept = kept(8, &[b"start-", &vec![b'x'; 100_000], b"-end"]);
         assert_eq!(kept.text(), "star\n[... 100002 bytes cut ...]\n-end");
         assert_eq!((kept.total(), kept.is_cut()), (100_010, true));
+    }
+
+    #[test]
+    fn the_hash_is_over_all_of_it_whatever_was_kept() {
+        let flood = [&b"start-"[..], &vec![b'x'; 100_000], b"-end"];
+        let whole = blake3::hash(&flood.concat()).to_string();
+        assert_eq!(kept(8, &flood).facts(), OutputFacts { blake3: whole.clone(), bytes: 100_010, truncated: true });
+        assert_eq!(kept(1 << 20, &flood).facts().blake3, whole);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 use types::{ExecRequest, ExecResult, Layer};
 
-use crate::admission;
+use crate::admission::{self, Gate};
+use crate::audit::{Account, Audit, Executed};
 use crate::backend::{Backend, Native, Output, Stdin};
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
@@ -15,19 +16,50 @@ use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::review;
 use crate::run::{Run, cancel_by};
-use crate::settings::Settings;
+use crate::settings::{Allowance, Settings};
 use crate::state;
 use crate::usage::{Books, Ledger};
 
 /// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    /// Whose turn it is: runs of one caller wait for each other, not for those of another.
+    /// Whose turn it is: runs of one caller wait for each other, not for those of another. Also who it was, for the
+    /// audit trail.
     pub name: String,
+    /// By what right, and thus how often.
+    pub standing: Standing,
     /// Walls that this caller gives up by name, on top of the settings'.
     pub accept_missing: Vec<Layer>,
     /// Layers that this caller insists on, on top of the settings'.
     pub require: Vec<Layer>,
+}
+
+impl Caller {
+    /// The id of the key that was shown, if it was made for somebody; never the key.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match &self.standing {
+            Standing::Key { id, .. } => Some(id),
+            Standing::Owner | Standing::FirstKey => None,
+        }
+    }
+}
+
+/// By what right somebody asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// The owner of the machine: the command line and the Unix socket.
+    #[default]
+    Owner,
+    /// Whoever has the key of the first start.
+    FirstKey,
+    /// Whoever has a key that the owner made.
+    Key {
+        /// What the key is called; not the key.
+        id: String,
+        /// What this key may, if not what all of them may.
+        allowance: Option<Allowance>,
+    },
 }
 
 /// How a run is connected to whoever asked for it.
@@ -50,13 +82,15 @@ pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) pool: Option<Arc<Pool>>,
+    pub(crate) audit: Audit,
+    gate: Gate,
     queue: Queue,
     reviewer: Option<Reviewer>,
     ledger: OnceLock<Arc<Ledger>>,
 }
 
 impl Engine {
-    /// Opens the state folder; starts nothing yet.
+    /// Opens the state folder and, beside whatever comes next, the audit trail in it; starts nothing else yet.
     pub fn open(settings: Settings) -> Result<Self, RunError> {
         let backend = Arc::new(Native::new(settings.cgroup.clone(), false));
         Self::with_backend(settings, backend)
@@ -65,9 +99,11 @@ impl Engine {
     /// The same on a backend that the caller brings.
     pub fn with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Result<Self, RunError> {
         state::open(&settings.state)?;
-        let queue = Queue::new(settings.pool.running);
+        let audit = Audit::open(&settings.state, &settings.audit);
+        let gate = Gate::new(settings.admission.clone());
+        let queue = Queue::new(settings.pool.running, settings.admission.waiting);
         let reviewer = settings.review.clone().map(|review| Reviewer::new(review, &settings.state));
-        Ok(Self { settings, backend, pool: None, queue, reviewer, ledger: OnceLock::new() })
+        Ok(Self { settings, backend, pool: None, audit, gate, queue, reviewer, ledger: OnceLock::new() })
     }
 
     /// Keeps sandboxes and interpreters ready from now on. For whoever runs more than one program: it needs a runtime
@@ -80,18 +116,33 @@ impl Engine {
         self
     }
 
-    /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure.
+    /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure,
+    /// or the caller's mistake. Either is in the audit trail before it is returned.
     pub async fn execute(
         &self,
         caller: &Caller,
         request: ExecRequest,
-        mut delivery: Delivery<'_>,
+        delivery: Delivery<'_>,
     ) -> Result<ExecResult, RunError> {
+        let mut account = Account::open(&self.audit, caller, &request);
+        let end = self.carry_out(caller, request, delivery, &mut account).await;
+        account.close(end).await
+    }
+
+    async fn carry_out(
+        &self,
+        caller: &Caller,
+        request: ExecRequest,
+        mut delivery: Delivery<'_>,
+        account: &mut Account<'_>,
+    ) -> Result<Executed, RunError> {
+        let _pass = self.gate.enter(caller)?;
         // 2 review comes first in time where it needs only the text; 1 admit turns the request into a plan.
         review::review(&request)?;
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let admitted = admission::admit(request, &self.settings)?;
+        account.grant(&admitted.limits);
         let run = Run::new(self, caller, admitted);
         run.check_required(caller).await?;
         if let (Some(request), Some(inputs)) = (&mut to_review, &mut delivery.inputs) {
@@ -109,13 +160,13 @@ impl Engine {
         };
         let cancelled = cancel_by(delivery.cancel.clone());
         let _slot = tokio::select! {
-            slot = self.queue.enter(&caller.name) => slot,
+            slot = self.queue.enter(&caller.name) => slot?,
             () = cancelled => return Ok(run.cancelled_in_line()),
         };
-        // 3 acquire and 4 run; 5 record is where the audit trail will be written, for refusals and errors too.
-        let mut result = run.carry_out(stdin, delivery).await?;
-        result.findings.extend(findings);
-        Ok(result)
+        // 3 acquire and 4 run; 5 record is the end of `execute`.
+        let mut executed = run.carry_out(stdin, delivery).await?;
+        executed.result.findings.extend(findings);
+        Ok(executed)
     }
 
     /// Lets a model review a request's program, and runs nothing.
@@ -152,6 +203,12 @@ impl Engine {
     /// The books as one component writes in them.
     pub fn books(&self, component: &'static str) -> Result<Books, RunError> {
         Ok(Books::new(self.ledger()?, component, Arc::new(self.settings.prices.clone())))
+    }
+
+    /// The trail in which acts other than runs are recorded.
+    #[must_use]
+    pub fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     /// Where saggar keeps what outlives a command.

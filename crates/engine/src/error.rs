@@ -2,10 +2,14 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::llm::ModelError;
 use crate::usage::LedgerError;
 use types::{BackendKind, ErrorBody, ErrorCode, Layer, LimitError, PathError};
+
+use crate::admission::AdmissionError;
+use crate::audit::AuditError;
 
 /// Why a backend could not isolate or watch a run.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +150,12 @@ pub enum RunError {
     /// The books cannot be kept or read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The caller was turned away for now.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// What happened cannot be recorded.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
@@ -166,7 +176,18 @@ impl RunError {
             Self::Unsupported { .. } => ErrorCode::Unsupported,
             Self::Required { .. } => ErrorCode::IsolationUnavailable,
             Self::ReviewOff | Self::Model(_) => ErrorCode::ReviewUnavailable,
+            Self::Admission(error) => error.code(),
+            Self::Audit(error) => error.code(),
             Self::Backend(error) => error.code(),
+        }
+    }
+
+    /// When to come back, where that is all there is to do.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Admission(error) => Some(error.retry_after()),
+            _ => None,
         }
     }
 
@@ -194,6 +215,8 @@ impl RunError {
             Self::ReviewOff => REVIEW_EXAMPLE.to_owned(),
             Self::Model(error) => error.hint(),
             Self::Ledger(error) => error.hint().to_owned(),
+            Self::Admission(error) => error.hint(),
+            Self::Audit(error) => error.hint(),
             Self::Backend(error) => error.hint(),
         }
     }

@@ -1,6 +1,7 @@
 //! The corridor behind every door: admit, review, acquire, run, record.
 
 mod admission;
+mod audit;
 mod backend;
 mod capture;
 mod database;
@@ -24,16 +25,18 @@ mod settings;
 mod state;
 pub mod usage;
 
+pub use admission::AdmissionError;
+pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream, WorkerKind,
     WorkerSpec,
 };
 pub use database::DatabaseError;
 pub use doctor::{LanguageReport, LayerReport, Report};
-pub use engine::{Caller, Delivery, Engine};
+pub use engine::{Caller, Delivery, Engine, Standing};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
 pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
 pub use language::{Found, Recipe, for_file_name, program_of};
 pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
-pub use settings::{PoolSettings, Settings, SettingsError};
+pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};

@@ -5,12 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::admission::AdmissionError;
+
 /// Places for runs, and the line before them.
 #[derive(Clone)]
 pub(crate) struct Queue(Arc<Mutex<Line>>);
 
 struct Line {
     free: usize,
+    /// The most of one caller that may wait.
+    most: usize,
     /// Callers with somebody waiting, in the order of their turns.
     turns: VecDeque<String>,
     waiting: HashMap<String, VecDeque<oneshot::Sender<Slot>>>,
@@ -20,25 +24,25 @@ struct Line {
 pub(crate) struct Slot(Queue);
 
 impl Queue {
-    /// A queue before `places` places.
-    pub(crate) fn new(places: usize) -> Self {
-        Self(Arc::new(Mutex::new(Line { free: places, turns: VecDeque::new(), waiting: HashMap::new() })))
+    /// A queue before `places` places, in which at most `most` runs of one caller wait.
+    pub(crate) fn new(places: usize, most: usize) -> Self {
+        Self(Arc::new(Mutex::new(Line { free: places, most, turns: VecDeque::new(), waiting: HashMap::new() })))
     }
 
     /// Waits for a place. One who stops waiting has left the line.
-    pub(crate) async fn enter(&self, caller: &str) -> Slot {
+    pub(crate) async fn enter(&self, caller: &str) -> Result<Slot, AdmissionError> {
         let promise = {
             let mut line = self.line();
             if line.free > 0 {
                 line.free -= 1;
-                return Slot(self.clone());
+                return Ok(Slot(self.clone()));
             }
-            line.join(caller)
+            line.join(caller)?
         };
         match promise.await {
-            Ok(slot) => slot,
+            Ok(slot) => Ok(slot),
             // The line is as long as this queue lives, and we hold it.
-            Err(_) => Slot(self.clone()),
+            Err(_) => Ok(Slot(self.clone())),
         }
     }
 
@@ -61,14 +65,22 @@ impl Queue {
 }
 
 impl Line {
-    fn join(&mut self, caller: &str) -> oneshot::Receiver<Slot> {
+    fn join(&mut self, caller: &str) -> Result<oneshot::Receiver<Slot>, AdmissionError> {
         let (sender, promise) = oneshot::channel();
         let waiting = self.waiting.entry(caller.to_owned()).or_default();
+        if waiting.len() >= self.most {
+            // Those who left count no more; the first keeps the caller's turn.
+            let mut place = 0;
+            waiting.retain(|sender| std::mem::replace(&mut place, 1) == 0 || !sender.is_closed());
+        }
+        if waiting.len() >= self.most {
+            return Err(AdmissionError::Waiting { most: self.most });
+        }
         if waiting.is_empty() {
             self.turns.push_back(caller.to_owned());
         }
         waiting.push_back(sender);
-        promise
+        Ok(promise)
     }
 
     /// The first run of the caller whose turn it is; a place stays free if nobody waits.
@@ -112,12 +124,12 @@ mod tests {
     /// Lets `callers` wait in this order and says in which order they get in.
     async fn order(queue: &Queue, callers: &[(&'static str, u32)]) -> Vec<(&'static str, u32)> {
         let entered = Arc::new(Mutex::new(Vec::new()));
-        let first = queue.enter("first").await;
+        let first = queue.enter("first").await.unwrap();
         let mut tasks = Vec::new();
         for (caller, number) in callers.iter().copied() {
             let (queue, entered) = (queue.clone(), Arc::clone(&entered));
             tasks.push(tokio::spawn(async move {
-                let _slot = queue.enter(caller).await;
+                let _slot = queue.enter(caller).await.unwrap();
                 entered.lock().unwrap().push((caller, number));
             }));
             tokio::task::yield_now().await;
@@ -132,15 +144,15 @@ mod tests {
     #[test]
     fn callers_take_turns_and_each_goes_first_in_first_out() {
         let callers = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("a", 4), ("b", 2)];
-        let entered = run(order(&Queue::new(1), &callers));
+        let entered = run(order(&Queue::new(1, 100), &callers));
         assert_eq!(entered, [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("a", 4)]);
     }
 
     #[test]
     fn one_who_leaves_frees_his_place() {
         run(async {
-            let queue = Queue::new(1);
-            let first = queue.enter("a").await;
+            let queue = Queue::new(1, 100);
+            let first = queue.enter("a").await.unwrap();
             let left = tokio::spawn({
                 let queue = queue.clone();
                 async move { drop(queue.enter("b").await) }
@@ -150,16 +162,41 @@ mod tests {
             assert!(left.await.is_err());
             drop(first);
             // Nobody waits any more: the place is free at once.
-            drop(queue.enter("c").await);
+            drop(queue.enter("c").await.unwrap());
             assert_eq!(queue.line().free, 1);
+        });
+    }
+
+    #[test]
+    fn a_caller_with_too_many_in_line_is_told_and_others_are_not() {
+        run(async {
+            let queue = Queue::new(1, 2);
+            let _first = queue.enter("a").await.unwrap();
+            let wait = |caller: &'static str| {
+                let queue = queue.clone();
+                tokio::spawn(async move { drop(queue.enter(caller).await) })
+            };
+            let waiting = [wait("a"), wait("a")];
+            tokio::task::yield_now().await;
+            assert_eq!(queue.enter("a").await.err(), Some(AdmissionError::Waiting { most: 2 }));
+            let other = wait("b");
+            tokio::task::yield_now().await;
+            assert!(!other.is_finished());
+            // One who left has left his place in line to another.
+            waiting[1].abort();
+            tokio::task::yield_now().await;
+            let third = wait("a");
+            tokio::task::yield_now().await;
+            assert!(!third.is_finished());
+            assert!(queue.enter("a").await.is_err());
         });
     }
 
     #[test]
     fn places_are_neither_lost_nor_made_up() {
         run(async {
-            let queue = Queue::new(3);
-            let slots = vec![queue.enter("a").await, queue.enter("a").await, queue.enter("b").await];
+            let queue = Queue::new(3, 100);
+            let slots = [queue.enter("a").await, queue.enter("a").await, queue.enter("b").await];
             assert_eq!(queue.line().free, 0);
             drop(slots);
             assert_eq!(queue.line().free, 3);

@@ -11,6 +11,7 @@ use types::{
 };
 
 use crate::admission::{self, Admitted, Program};
+use crate::audit::Executed;
 use crate::backend::{Cancel, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, WorkerSpec};
 use crate::capture::Capture;
 use crate::engine::{Caller, Delivery, Engine};
@@ -77,16 +78,17 @@ impl<'e> Run<'e> {
         }
     }
 
-    pub(crate) fn cancelled_in_line(&self) -> ExecResult {
+    pub(crate) fn cancelled_in_line(&self) -> Executed {
         self.result(self.recipe(), None, Start::Cold, Done::nothing(Outcome::Cancelled, Vec::new()))
     }
 
     /// Of a program that somebody found reason not to run.
-    pub(crate) fn refused(&self, rule: String, findings: Vec<Finding>) -> ExecResult {
+    pub(crate) fn refused(&self, rule: String, findings: Vec<Finding>) -> Executed {
         let outcome = Outcome::Refused { rule };
-        let mut result = self.result(self.recipe(), None, Start::Cold, Done::nothing(outcome, Vec::new()));
-        result.feedback.extend(findings.iter().map(feedback::for_finding));
-        ExecResult { findings, ..result }
+        let mut executed = self.result(self.recipe(), None, Start::Cold, Done::nothing(outcome, Vec::new()));
+        executed.result.feedback.extend(findings.iter().map(feedback::for_finding));
+        executed.result.findings = findings;
+        executed
     }
 
     fn recipe(&self) -> Option<&'static Recipe> {
@@ -110,7 +112,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    pub(crate) async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<ExecResult, RunError> {
+    pub(crate) async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<Executed, RunError> {
         let Delivery { stdin: _, live, mut inputs, out: receiver, cancel } = delivery;
         match &self.admitted.program {
             Program::Command(argv) => {
@@ -161,12 +163,13 @@ impl<'e> Run<'e> {
 
     async fn acquire(&self, limits: Limits, worker: Option<WorkerSpec>) -> Result<Lease, RunError> {
         let spec = SandboxSpec { worker, ..self.spec(limits) };
-        if let Some(pool) = self.engine.pool.as_ref().filter(|_| !self.admitted.cold) {
-            return Ok(pool.lease(&spec).await?);
-        }
-        let plain = SandboxSpec { worker: None, ..spec };
-        let sandbox = self.engine.backend.create(&plain).await?;
-        Ok(Lease::cold(sandbox))
+        let lease = match self.engine.pool.as_ref().filter(|_| !self.admitted.cold) {
+            Some(pool) => pool.lease(&spec).await?,
+            None => Lease::cold(self.engine.backend.create(&SandboxSpec { worker: None, ..spec }).await?),
+        };
+        // The trail was opened beside that; nothing is started that it cannot tell of.
+        self.engine.audit.ready().await?;
+        Ok(lease)
     }
 
     /// The interpreter that could wait for this run.
@@ -331,14 +334,15 @@ impl<'e> Run<'e> {
         }
     }
 
-    fn compile_failed(&self, recipe: &'static Recipe, (report, done): (Compile, Done)) -> ExecResult {
-        let mut result = self.result(Some(recipe), Some(report), Start::Cold, done);
+    fn compile_failed(&self, recipe: &'static Recipe, (report, done): (Compile, Done)) -> Executed {
+        let Executed { mut result, .. } = self.result(Some(recipe), Some(report), Start::Cold, done);
         // The compiler's words are in `compile`; the program itself said nothing.
         result.stdout.clear();
         result.stderr.clear();
         (result.stdout_bytes, result.stderr_bytes) = (0, 0);
         (result.stdout_truncated, result.stderr_truncated) = (false, false);
-        result
+        let nothing = Capture::new(0, None);
+        Executed { result, stdout: nothing.stdout.facts(), stderr: nothing.stderr.facts() }
     }
 
     /// Refuses a program that is too old for its recipe, rather than let it fail in a way nobody understands.
@@ -353,13 +357,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    fn result(
-        &self,
-        recipe: Option<&'static Recipe>,
-        compile: Option<Compile>,
-        start: Start,
-        done: Done,
-    ) -> ExecResult {
+    fn result(&self, recipe: Option<&'static Recipe>, compile: Option<Compile>, start: Start, done: Done) -> Executed {
         let Done { ended, capture: (stdout, stderr), exception, collected } = done;
         let missing = Layer::ALL.into_iter().filter(|layer| !ended.layers.contains(layer)).collect();
         let mut result = ExecResult {
@@ -385,7 +383,7 @@ impl<'e> Run<'e> {
             isolation: Isolation { layers: ended.layers, missing },
         };
         result.feedback = feedback::for_result(&result, &self.admitted.limits, &collected.remarks);
-        result
+        Executed { result, stdout: stdout.facts(), stderr: stderr.facts() }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +36,59 @@ pub struct Settings {
     pub review: Option<ReviewSettings>,
     /// What models cost, before the built-in prices.
     pub prices: Prices,
+    /// How often and how much callers may ask.
+    pub admission: AdmissionSettings,
+    /// What is written down.
+    pub audit: AuditSettings,
+}
+
+/// The audit trail.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuditSettings {
+    /// Whether there is one.
+    pub enabled: bool,
+    /// Whether the code of runs and the words of commands are kept, not only their hashes.
+    pub keep_source: bool,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self { enabled: true, keep_source: false }
+    }
+}
+
+/// How often and how much callers may ask.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdmissionSettings {
+    /// Runs in line, for each caller.
+    pub waiting: usize,
+    /// The command line, and whoever comes by the Unix socket.
+    pub socket: Allowance,
+    /// The key of the first start.
+    pub first_key: Allowance,
+    /// Keys that the owner has made for others, unless one has its own.
+    pub keys: Allowance,
+}
+
+impl Default for AdmissionSettings {
+    fn default() -> Self {
+        let keys = Allowance { per_minute: NonZeroU32::new(100), ..Allowance::default() };
+        Self { waiting: 16_384, socket: Allowance::default(), first_key: Allowance::default(), keys }
+    }
+}
+
+/// What one caller may ask for. Gaps mean no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Allowance {
+    /// Requests a minute, in the long run.
+    pub per_minute: Option<NonZeroU32>,
+    /// Requests at once after a pause; as many as a minute's, if not said.
+    pub burst: Option<NonZeroU32>,
+    /// Requests under way at once, in line or running.
+    pub concurrent: Option<NonZeroU32>,
 }
 
 /// What is made ahead of need, where a pool is kept.
@@ -151,7 +205,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -183,6 +237,8 @@ struct File {
     pool: PoolSettings,
     review: Option<ReviewSettings>,
     prices: Prices,
+    admission: AdmissionSettings,
+    audit: AuditSettings,
 }
 
 impl Settings {
@@ -243,6 +299,8 @@ impl Settings {
             pool: file.pool,
             review: file.review,
             prices: file.prices,
+            admission: file.admission,
+            audit: file.audit,
         })
     }
 }
@@ -283,6 +341,8 @@ mod tests {
         assert!(resolve("require = [\"moat\"]").is_err());
         assert!(resolve("[pool]\nreddy = 1").unwrap_err().contains("unknown field"));
         assert!(resolve("[pool]\nrunning = 0").unwrap_err().contains("running"));
+        assert!(resolve("[audit]\nkeep = true").unwrap_err().contains("unknown field"));
+        assert!(resolve("[admission.keys]\nper_minute = 0").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -75,7 +76,10 @@ impl ServeError {
 
 /// An error as an HTTP answer.
 #[derive(Debug)]
-pub(crate) struct Refusal(pub(crate) ErrorBody);
+pub(crate) struct Refusal {
+    body: ErrorBody,
+    retry_after: Option<Duration>,
+}
 
 #[derive(Serialize)]
 struct Wire<'a> {
@@ -91,17 +95,17 @@ struct Identified<'a> {
 
 impl Refusal {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self(ErrorBody { code, message: message.into(), hint: hint.into() })
+        Self { body: ErrorBody { code, message: message.into(), hint: hint.into() }, retry_after: None }
     }
 
     /// The body, and the id by which the same error is found on the server's stderr.
     pub(crate) fn json(&self) -> (String, Vec<u8>) {
         let id = format!("req_{}", random_hex::<16>());
-        if status(self.0.code).is_server_error() {
+        if status(self.body.code).is_server_error() {
             // Nobody may be there to read it, and that must not end the server.
-            let _ = writeln!(io::stderr(), "saggar: {id} failed: {}", self.0.message.escape_debug());
+            let _ = writeln!(io::stderr(), "saggar: {id} failed: {}", self.body.message.escape_debug());
         }
-        let wire = Wire { error: Identified { body: &self.0, request_id: &id } };
+        let wire = Wire { error: Identified { body: &self.body, request_id: &id } };
         let json = serde_json::to_vec(&wire).unwrap_or_default();
         (id, json)
     }
@@ -109,7 +113,7 @@ impl Refusal {
 
 impl From<RunError> for Refusal {
     fn from(error: RunError) -> Self {
-        Self(error.body())
+        Self { body: error.body(), retry_after: error.retry_after() }
     }
 }
 
@@ -117,11 +121,16 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (id, json) = self.json();
         let json_type = HeaderValue::from_static("application/json");
-        let mut response = (status(self.0.code), [(header::CONTENT_TYPE, json_type)], json).into_response();
+        let mut response = (status(self.body.code), [(header::CONTENT_TYPE, json_type)], json).into_response();
         if let Ok(id) = HeaderValue::try_from(id) {
             response.headers_mut().insert("x-request-id", id);
         }
-        if self.0.code == ErrorCode::Unauthorized {
+        if let Some(time) = self.retry_after {
+            // Whole seconds, and not too early.
+            let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.body.code == ErrorCode::Unauthorized {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
@@ -144,7 +153,11 @@ fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::InterpreterMissing
         | ErrorCode::ProgramMissing
         | ErrorCode::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorCode::IsolationUnavailable | ErrorCode::ResourcesExhausted | ErrorCode::ReviewUnavailable => {
+        ErrorCode::RateLimited | ErrorCode::Busy => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::IsolationUnavailable
+        | ErrorCode::ResourcesExhausted
+        | ErrorCode::ReviewUnavailable
+        | ErrorCode::AuditUnavailable => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         ErrorCode::InvalidSettings

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use engine::{Caller, Delivery, Engine, RunError};
+use engine::{Caller, Delivery, Engine, RunError, Standing};
 use serde::Serialize;
 use tokio::sync::watch;
 use types::{ErrorCode, ExecRequest, ExecResult};
@@ -18,7 +18,7 @@ use crate::activity::{Activity, Underway, turned};
 use crate::attach;
 use crate::error::Refusal;
 use crate::events::{Events, Teller};
-use crate::guard;
+use crate::guard::{self, Peer, Way};
 use crate::key::Key;
 use crate::outlet::Outlet;
 
@@ -71,23 +71,28 @@ async fn health() -> Result<Response, Refusal> {
 async fn run(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
     let underway = shared.runs.begin();
     let streamed = wants_events(request.headers());
+    let caller = caller(&request);
     let body = read(request.into_body()).await?;
     let request: ExecRequest = serde_json::from_slice(&body).map_err(|error| {
         let hint = "send a run as JSON, such as {\"language\": \"python\", \"code\": \"print(1)\"}";
         Refusal::new(ErrorCode::InvalidRequest, format!("the body is not a request: {error}"), hint)
     })?;
+    // Whoever has to wait does not wait with all of it in memory twice.
+    drop(body);
     if streamed {
-        return Ok(stream(shared, request, underway));
+        return Ok(stream(shared, caller, request, underway));
     }
     // A client that goes away drops this future, and the sandbox with it.
     let delivery = Delivery { cancel: Some(shared.give_up.subscribe()), ..Delivery::default() };
-    let result = shared.engine.execute(&caller(), request, delivery).await?;
+    let result = shared.engine.execute(&caller, request, delivery).await?;
     json(&result)
 }
 
-/// Whoever has the key: there is one.
-fn caller() -> Caller {
-    Caller { name: "http".to_owned(), ..Caller::default() }
+/// Whoever has the key, of which there is one; or the owner, by the socket.
+fn caller(request: &Request) -> Caller {
+    let by_socket = request.extensions().get::<Peer>().is_some_and(|peer| peer.way == Way::Socket);
+    let (name, standing) = if by_socket { ("socket", Standing::Owner) } else { ("http", Standing::FirstKey) };
+    Caller { name: name.to_owned(), standing, ..Caller::default() }
 }
 
 async fn read(body: Body) -> Result<Bytes, Refusal> {
@@ -109,7 +114,7 @@ fn wants_events(headers: &HeaderMap) -> bool {
 }
 
 /// Answers at once; the run goes on for as long as somebody reads.
-fn stream(shared: Arc<Shared>, request: ExecRequest, underway: Underway) -> Response {
+fn stream(shared: Arc<Shared>, caller: Caller, request: ExecRequest, underway: Underway) -> Response {
     let (cancel, cancelled) = watch::channel(false);
     let (outlet, queue) = Outlet::new(cancelled.clone(), Some(READER_PATIENCE));
     let taken_back = cancel.clone();
@@ -117,7 +122,7 @@ fn stream(shared: Arc<Shared>, request: ExecRequest, underway: Underway) -> Resp
         let _underway = underway;
         let mut teller = Teller::new(outlet);
         let delivery = Delivery { live: Some(&mut teller), cancel: Some(cancelled), ..Delivery::default() };
-        let result = until_given_up(&shared, request, delivery, &taken_back).await;
+        let result = until_given_up(&shared, &caller, request, delivery, &taken_back).await;
         match result.map(|result| serde_json::to_vec(&result)) {
             Ok(Ok(json)) => teller.finish("result", &json).await,
             Ok(Err(error)) => teller.finish("error", &unspeakable(&error).json().1).await,
@@ -131,13 +136,13 @@ fn stream(shared: Arc<Shared>, request: ExecRequest, underway: Underway) -> Resp
 /// Carries out a run, and takes it back when the server must end.
 async fn until_given_up(
     shared: &Shared,
+    caller: &Caller,
     request: ExecRequest,
     delivery: Delivery<'_>,
     cancel: &watch::Sender<bool>,
 ) -> Result<ExecResult, RunError> {
-    let caller = caller();
     let mut give_up = shared.give_up.subscribe();
-    let mut execution = std::pin::pin!(shared.engine.execute(&caller, request, delivery));
+    let mut execution = std::pin::pin!(shared.engine.execute(caller, request, delivery));
     tokio::select! {
         result = &mut execution => return result,
         () = turned(&mut give_up) => cancel.send_replace(true),

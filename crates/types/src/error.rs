@@ -52,6 +52,12 @@ pub enum ErrorCode {
     ServerGone,
     /// A review was asked for and no model is set up for it.
     ReviewUnavailable,
+    /// This caller has asked too often; it may come back.
+    RateLimited,
+    /// This caller has too much under way or in line; it may come back.
+    Busy,
+    /// The audit trail cannot be written or read: nothing runs without it.
+    AuditUnavailable,
 }
 
 impl ErrorCode {
@@ -81,7 +87,10 @@ impl ErrorCode {
             | Self::TooSlow
             | Self::CannotListen
             | Self::ServerGone
-            | Self::ReviewUnavailable => 125,
+            | Self::ReviewUnavailable
+            | Self::RateLimited
+            | Self::Busy
+            | Self::AuditUnavailable => 125,
         }
     }
 }

@@ -11,6 +11,7 @@ mod path;
 mod quantity;
 mod request;
 mod result;
+mod time;
 
 pub use error::{ErrorBody, ErrorCode};
 pub use layer::{Layer, UnknownLayer};
@@ -22,3 +23,4 @@ pub use request::{BackendKind, ExecRequest, FileContent, InputFile, Network, Pol
 pub use result::{
     Change, Compile, Exception, ExecResult, Feedback, FileRecord, Finding, Isolation, Severity, Start, Usage,
 };
+pub use time::{Timestamp, TimestampError};

@@ -36,6 +36,18 @@ impl Outcome {
     pub fn is_ok(&self) -> bool {
         *self == Self::Exited { code: 0 }
     }
+
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Exited { .. } => "exited",
+            Self::Signaled { .. } => "signaled",
+            Self::LimitExceeded { .. } => "limit_exceeded",
+            Self::Refused { .. } => "refused",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// A limit of a run.

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod exec;

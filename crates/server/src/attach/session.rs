@@ -70,7 +70,8 @@ async fn execute(
     request.code = code.map(Source);
     request.files =
         files.into_iter().map(|(path, shown)| InputFile { path, content: FileContent::Host(shown.into()) }).collect();
-    shared.engine.execute(&Caller { name: CALLER.to_owned(), accept_missing, require }, request, delivery).await
+    let caller = Caller { name: CALLER.to_owned(), accept_missing, require, ..Caller::default() };
+    shared.engine.execute(&caller, request, delivery).await
 }
 
 /// A result, or an error that took its place.

@@ -1,4 +1,4 @@
-//! Step 1: from a request as written to one that can be carried out.
+//! From a request as written to one that can be carried out.
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,9 @@
+//! Step 1: who may ask now, and from a request as written to one that can be carried out.
+
+mod gate;
+mod plan;
+mod rate;
+
+pub use gate::AdmissionError;
+pub(crate) use gate::Gate;
+pub(crate) use plan::{Admitted, Program, admit, decode};

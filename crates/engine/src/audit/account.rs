@@ -1,0 +1,298 @@
+//! The account of one request: kept from its arrival on, written when it ends, however it ends.
+//!
+//! What a caller or a program chooses freely is bounded here, so that no entry grows with it. Nothing in an entry holds
+//! a value of the environment, standard input, or words of the program.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use types::{
+    BackendKind, ErrorCode, ExecRequest, ExecResult, FileRecord, Finding, LimitKind, Limits, LimitsSpec, Outcome,
+    Policy, Start, Timestamp, Usage,
+};
+
+use super::Audit;
+use super::entry::{Entry, Kind};
+use super::refusals::Who;
+use crate::engine::Caller;
+use crate::error::RunError;
+
+/// Characters of a name or a message that a request could make long.
+const LONG: usize = 300;
+/// Files and findings that are listed; all are counted.
+const MOST_LISTED: usize = 100;
+/// Bytes of all listed file names together.
+const MOST_NAMES: usize = 16 << 10;
+
+/// A request and what is known of it.
+pub(crate) struct Account<'a> {
+    audit: &'a Audit,
+    caller: &'a Caller,
+    facts: Facts,
+    /// Whether nobody has closed it: then whoever asked is gone.
+    open: bool,
+}
+
+/// A run's result, and what only the trail wants to know.
+pub(crate) struct Executed {
+    pub(crate) result: ExecResult,
+    pub(crate) stdout: OutputFacts,
+    pub(crate) stderr: OutputFacts,
+}
+
+/// An output, all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct OutputFacts {
+    pub(crate) blake3: String,
+    pub(crate) bytes: u64,
+    pub(crate) truncated: bool,
+}
+
+/// What identifies a text without telling it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Digest {
+    sha256: String,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Facts {
+    asked: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    language: Option<String>,
+    /// The name of a command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    /// Of the code, or of a command's words with a NUL after each.
+    code: Digest,
+    /// Of the arguments, with a NUL after each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<Digest>,
+    /// Code or command, where the settings ask for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    inputs: usize,
+    policy: Policy,
+    findings: Vec<Finding>,
+    /// A model's verdict and what it cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review: Option<serde_json::Value>,
+    limits_asked: serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits_granted: Option<serde_json::Value>,
+    backend: BackendKind,
+    #[serde(flatten)]
+    run: Option<RunFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorFacts>,
+}
+
+#[derive(Serialize)]
+struct RunFacts {
+    start: Start,
+    ended: Outcome,
+    limits_hit: Vec<LimitKind>,
+    usage: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compile: Option<CompileFacts>,
+    stdout: OutputFacts,
+    stderr: OutputFacts,
+    files: Vec<FileFacts>,
+    files_count: usize,
+    layers: Vec<types::Layer>,
+    layers_missing: Vec<types::Layer>,
+}
+
+#[derive(Serialize)]
+struct CompileFacts {
+    ended: Outcome,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+struct FileFacts {
+    path: String,
+    bytes: u64,
+    sha256: String,
+}
+
+#[derive(Serialize)]
+struct ErrorFacts {
+    code: ErrorCode,
+    message: String,
+}
+
+impl<'a> Account<'a> {
+    /// Begins with what the request says.
+    pub(crate) fn open(audit: &'a Audit, caller: &'a Caller, request: &ExecRequest) -> Self {
+        let command = request.argv.as_deref().unwrap_or_default();
+        let code = match &request.code {
+            Some(code) => Digest::of([&code.0[..]]),
+            None => Digest::of_words(command),
+        };
+        let source = || match &request.code {
+            Some(code) => String::from_utf8_lossy(&code.0).into_owned(),
+            None => command.join("\0"),
+        };
+        let facts = Facts {
+            asked: SystemTime::now().into(),
+            key: caller.key().map(str::to_owned),
+            language: request.language.as_deref().map(short),
+            program: command.first().map(|name| short(name)),
+            code,
+            args: (!request.args.is_empty()).then(|| Digest::of_words(&request.args)),
+            source: audit.keep_source.then(source),
+            inputs: request.files.len(),
+            policy: request.policy,
+            findings: Vec::new(),
+            review: None,
+            limits_asked: compact(&request.limits),
+            limits_granted: None,
+            backend: request.backend,
+            run: None,
+            error: None,
+        };
+        Self { audit, caller, facts, open: true }
+    }
+
+    /// What admission made of the limits.
+    pub(crate) fn grant(&mut self, limits: &Limits) {
+        self.facts.limits_granted = Some(compact(&written(limits)));
+    }
+
+    /// Writes the entry; the answer may leave when this returns, or an error in its place.
+    pub(crate) async fn close(mut self, end: Result<Executed, RunError>) -> Result<ExecResult, RunError> {
+        self.open = false;
+        match end {
+            Ok(executed) => {
+                let entry = self.of_result(&executed);
+                self.audit.record(entry).await?;
+                Ok(executed.result)
+            }
+            // There is nothing that it could be written to.
+            Err(error @ RunError::Audit(_)) => Err(error),
+            Err(error @ RunError::Admission(_)) => {
+                let who =
+                    Who { caller: short(&self.caller.name), key: self.facts.key.take(), outcome: name(error.code()) };
+                self.audit.reject(who, self.facts.code.clone()).await?;
+                Err(error)
+            }
+            Err(error) => {
+                let body = error.body();
+                self.facts.error = Some(ErrorFacts { code: body.code, message: short(&body.message) });
+                self.audit.record(self.entry(crate::id::run_id(), Kind::Error, name(body.code))).await?;
+                Err(error)
+            }
+        }
+    }
+
+    fn of_result(&mut self, executed: &Executed) -> Entry {
+        let Executed { result, stdout, stderr } = executed;
+        let kind = if matches!(result.outcome, Outcome::Refused { .. }) { Kind::Refused } else { Kind::Run };
+        self.facts.language.clone_from(&result.language);
+        self.facts.findings = result.findings.iter().take(MOST_LISTED).cloned().collect();
+        self.facts.run = Some(RunFacts {
+            start: result.start,
+            ended: result.outcome.clone(),
+            limits_hit: result.limits_hit.clone(),
+            usage: result.usage,
+            compile: result
+                .compile
+                .as_ref()
+                .map(|compile| CompileFacts { ended: compile.outcome.clone(), usage: compile.usage }),
+            stdout: stdout.clone(),
+            stderr: stderr.clone(),
+            files: listed(&result.files),
+            files_count: result.files.len(),
+            layers: result.isolation.layers.clone(),
+            layers_missing: result.isolation.missing.clone(),
+        });
+        self.entry(result.id.clone(), kind, result.outcome.name().to_owned())
+    }
+
+    fn entry(&self, id: String, kind: Kind, outcome: String) -> Entry {
+        Entry { id, kind, caller: short(&self.caller.name), outcome, details: json(&self.facts) }
+    }
+}
+
+impl Drop for Account<'_> {
+    /// A caller who goes away takes the run with him, but not its entry.
+    fn drop(&mut self) {
+        if self.open {
+            self.audit.record_later(self.entry(crate::id::run_id(), Kind::Run, "abandoned".to_owned()));
+        }
+    }
+}
+
+impl Digest {
+    fn of<'b>(parts: impl IntoIterator<Item = &'b [u8]>) -> Self {
+        let (mut hasher, mut bytes) = (Sha256::new(), 0);
+        for part in parts {
+            hasher.update(part);
+            bytes += part.len() as u64;
+        }
+        let sha256 = hasher.finalize().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        Self { sha256, bytes }
+    }
+
+    fn of_words(words: &[String]) -> Self {
+        Self::of(words.iter().flat_map(|word| [word.as_bytes(), &b"\0"[..]]))
+    }
+}
+
+/// As many files as there is room for.
+fn listed(files: &[FileRecord]) -> Vec<FileFacts> {
+    let mut room = MOST_NAMES;
+    let fits = |file: &&FileRecord| {
+        let left = room.checked_sub(file.path.len());
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    files
+        .iter()
+        .take(MOST_LISTED)
+        .take_while(fits)
+        .map(|file| FileFacts { path: file.path.clone(), bytes: file.bytes, sha256: file.sha256.clone() })
+        .collect()
+}
+
+/// The limits in the form of a request.
+fn written(limits: &Limits) -> LimitsSpec {
+    let ms = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
+    LimitsSpec {
+        wall_ms: Some(ms(limits.wall)),
+        cpu_ms: limits.cpu.map(ms),
+        memory_mb: Some(limits.memory as f64 / f64::from(1 << 20)),
+        cpus: Some(limits.cpus),
+        pids: Some(limits.pids),
+        disk_mb: Some(limits.disk as f64 / f64::from(1 << 20)),
+        inodes: Some(limits.inodes),
+        output_kb: Some(limits.output as f64 / 1024.0),
+    }
+}
+
+/// Without what was not said.
+fn compact(limits: &LimitsSpec) -> serde_json::Value {
+    let mut value = serde_json::to_value(limits).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
+    }
+    value
+}
+
+/// An error's code as it is written.
+fn name(code: ErrorCode) -> String {
+    serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(LONG).collect()
+}
+
+/// Our own types always have a JSON form.
+pub(super) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
