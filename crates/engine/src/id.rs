@@ -12,7 +12,13 @@ pub(crate) fn random_hex() -> String {
     let mut bytes = [0_u8; 16];
     // Sixteen bytes never come in parts, and the pool is ready before any program starts.
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    hex(&bytes)
+}
+
+/// Bytes as hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// A number from 0 up to 1, by chance.

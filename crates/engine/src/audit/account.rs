@@ -234,8 +234,7 @@ impl Digest {
             hasher.update(part);
             bytes += part.len() as u64;
         }
-        let sha256 = hasher.finalize().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        Self { sha256, bytes }
+        Self { sha256: crate::id::hex(&hasher.finalize()), bytes }
     }
 
     fn of_words(words: &[String]) -> Self {

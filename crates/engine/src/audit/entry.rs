@@ -92,7 +92,7 @@ impl Record {
     /// The hash in hex.
     #[must_use]
     pub fn hash_hex(&self) -> String {
-        self.hash.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+        crate::id::hex(&self.hash)
     }
 }
 

@@ -83,7 +83,8 @@ impl Store {
 
 /// The last entry.
 fn last(connection: &Connection) -> rusqlite::Result<Head> {
-    let last = connection.query_row("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1", [], |row| {
+    let mut statement = connection.prepare_cached("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1")?;
+    let last = statement.query_row([], |row| {
         let (seq, hash): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
         Ok(Head { seq, hash: Hash::from_bytes(&hash).unwrap_or(Hash::NONE) })
     });
@@ -119,7 +120,7 @@ fn gap(transaction: &Transaction<'_>, last: Head, head: Head) -> rusqlite::Resul
 }
 
 fn insert(transaction: &Transaction<'_>, end: Head, entries: &[Entry]) -> rusqlite::Result<Head> {
-    let mut statement = transaction.prepare(
+    let mut statement = transaction.prepare_cached(
         "INSERT INTO entry (seq, time, id, kind, caller, outcome, details, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     let mut end = end;
