@@ -27,8 +27,7 @@ pub enum DatabaseError {
 
 /// Opens a database, and makes it with `schema` if it is new.
 pub(crate) fn open(path: &Path, schema: &str) -> Result<Connection, DatabaseError> {
-    // Made by us first, since SQLite would make it for everybody; its side files get the same mode.
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(DatabaseError::File)?;
+    create(path).map_err(DatabaseError::File)?;
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(PATIENCE)?;
     shared(&connection)?;
@@ -47,16 +46,21 @@ pub(crate) fn open(path: &Path, schema: &str) -> Result<Connection, DatabaseErro
     Ok(connection)
 }
 
+/// Made by us first, since SQLite would make it for everybody; its side files get the same mode.
+pub(crate) fn create(path: &Path) -> io::Result<()> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
+}
+
 /// Of all schemas; each has had one so far.
 const VERSION: i64 = 1;
 
 /// Readers and a writer at once. SQLite does not wait for its turn here, so we do.
-fn shared(connection: &Connection) -> Result<(), DatabaseError> {
+pub(crate) fn shared(connection: &Connection) -> rusqlite::Result<()> {
     let start = Instant::now();
     loop {
         match connection.pragma_update(None, "journal_mode", "WAL") {
             Err(error) if is_busy(&error) && start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
-            other => return Ok(other?),
+            other => return other,
         }
     }
 }

@@ -153,6 +153,9 @@ impl Engine {
             reviewed = self.review_if(to_review.as_ref()) => reviewed?,
             () = cancel_by(delivery.cancel.clone()) => return Ok(run.cancelled_in_line()),
         };
+        if let Some(opinion) = &reviewed {
+            account.review(opinion);
+        }
         let findings = match reviewed {
             Some(Opinion { refused_by: Some(rule), findings, .. }) => return Ok(run.refused(rule.to_owned(), findings)),
             Some(Opinion { findings, .. }) => findings,

@@ -157,9 +157,7 @@ fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::IsolationUnavailable
         | ErrorCode::ResourcesExhausted
         | ErrorCode::ReviewUnavailable
-        | ErrorCode::AuditUnavailable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        | ErrorCode::AuditUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::InvalidSettings
         | ErrorCode::StateUnwritable
         | ErrorCode::OutputUnwritable

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
-use engine::{Filter, Reader, Record, RunError, Settings, ChainReport};
+use engine::{ChainReport, Filter, Reader, Record, RunError, Settings};
 use types::{ErrorBody, ErrorCode, Timestamp, TimestampError, parse_duration};
 
 use crate::failure::{Failure, print_json, unheard, visible};

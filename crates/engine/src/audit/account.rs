@@ -17,6 +17,8 @@ use super::entry::{Entry, Kind};
 use super::refusals::Who;
 use crate::engine::Caller;
 use crate::error::RunError;
+use crate::model_review::{Opinion, Verdict};
+use crate::usage::Totals;
 
 /// Characters of a name or a message that a request could make long.
 const LONG: usize = 300;
@@ -79,7 +81,7 @@ struct Facts {
     findings: Vec<Finding>,
     /// A model's verdict and what it cost.
     #[serde(skip_serializing_if = "Option::is_none")]
-    review: Option<serde_json::Value>,
+    review: Option<ReviewFacts>,
     limits_asked: serde_json::Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits_granted: Option<serde_json::Value>,
@@ -88,6 +90,16 @@ struct Facts {
     run: Option<RunFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorFacts>,
+}
+
+#[derive(Serialize)]
+struct ReviewFacts {
+    verdict: Option<Verdict>,
+    confidence: Option<f64>,
+    refused_by: Option<&'static str>,
+    model: String,
+    cached: bool,
+    usage: Totals,
 }
 
 #[derive(Serialize)]
@@ -161,6 +173,18 @@ impl<'a> Account<'a> {
     /// What admission made of the limits.
     pub(crate) fn grant(&mut self, limits: &Limits) {
         self.facts.limits_granted = Some(compact(&written(limits)));
+    }
+
+    /// What a model said of the program.
+    pub(crate) fn review(&mut self, opinion: &Opinion) {
+        self.facts.review = Some(ReviewFacts {
+            verdict: opinion.verdict,
+            confidence: opinion.confidence,
+            refused_by: opinion.refused_by,
+            model: short(&opinion.model),
+            cached: opinion.cached,
+            usage: opinion.usage,
+        });
     }
 
     /// Writes the entry; the answer may leave when this returns, or an error in its place.

@@ -17,6 +17,14 @@ pub enum AuditError {
         /// What it said.
         source: Arc<rusqlite::Error>,
     },
+    /// The file cannot be made or written.
+    #[error("the audit trail `{}` cannot be made: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
+    },
     /// The head of the chain cannot be read or written.
     #[error("the head of the audit trail `{}` cannot be used: {source}", path.display())]
     Head {
@@ -54,7 +62,7 @@ impl AuditError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Database { .. } | Self::Head { .. } => {
+            Self::Database { .. } | Self::File { .. } | Self::Head { .. } => {
                 "nothing runs that cannot be recorded: check the state folder's permissions and free space, \
                  then `saggar audit verify`"
             }

@@ -52,13 +52,13 @@ impl Head {
 }
 
 /// Where the head is kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct HeadFile(PathBuf);
 
 /// The head, held: nobody else writes to the trail meanwhile.
-pub(super) struct Held<'a> {
+pub(super) struct Held {
     file: File,
-    of: &'a HeadFile,
+    of: HeadFile,
 }
 
 impl HeadFile {
@@ -87,10 +87,10 @@ impl HeadFile {
     }
 
     /// Holds the trail for a write.
-    pub(super) fn hold(&self) -> Result<Held<'_>, AuditError> {
+    pub(super) fn hold(&self) -> Result<Held, AuditError> {
         let file = OpenOptions::new().read(true).write(true).open(&self.0).map_err(|e| self.failed(e))?;
         self.wait(|| file.try_lock())?;
-        Ok(Held { file, of: self })
+        Ok(Held { file, of: self.clone() })
     }
 
     /// The head as it is; `None` if there is no such file.
@@ -101,7 +101,7 @@ impl HeadFile {
             Err(error) => return Err(self.failed(error)),
         };
         self.wait(|| file.try_lock_shared())?;
-        Held { file, of: self }.read().map(Some)
+        Held { file, of: self.clone() }.read().map(Some)
     }
 
     fn wait(&self, lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), AuditError> {
@@ -123,7 +123,7 @@ impl HeadFile {
     }
 }
 
-impl Held<'_> {
+impl Held {
     pub(super) fn read(&self) -> Result<Head, AuditError> {
         let mut line = [0; LENGTH + 1];
         let mut length = 0;

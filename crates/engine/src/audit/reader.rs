@@ -70,7 +70,7 @@ impl Reader {
             Err(_) => ("id", Box::new(name)),
         };
         let query = format!("SELECT {COLUMNS} FROM entry WHERE {column} = ? ORDER BY seq DESC LIMIT 1");
-        let failed = |source| schema::database(&self.path, source);
+        let failed = |source| schema::failure(&self.path, source);
         let mut statement = connection.prepare(&query).map_err(failed)?;
         let mut rows = statement.query([value]).map_err(failed)?;
         rows.next().map_err(failed)?.map(|row| record(row).map_err(failed)).transpose()
@@ -92,7 +92,7 @@ impl Reader {
         mut take: impl FnMut(Record) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(connection) = self.connection()? else { return Ok(()) };
-        let failed = |source| E::from(schema::database(&self.path, source));
+        let failed = |source| E::from(schema::failure(&self.path, source));
         let Filter { since, until, caller, outcome, kind } = filter;
         let (since, until) = (since.map(|at| at.0), until.map(|at| at.0));
         let most = i64::try_from(most).unwrap_or(i64::MAX);

@@ -1,8 +1,6 @@
 //! The database: its shape, and how it is opened.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::AuditError;
+use crate::database;
 
 /// For programs of others that have the database open; ours wait for the head.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
@@ -49,8 +48,8 @@ pub(super) fn path(state: &Path) -> PathBuf {
 
 /// Opens for writing; makes or upgrades the database if need be.
 pub(super) fn open(path: &Path) -> Result<Connection, AuditError> {
-    create(path)?;
-    let failed = |source| database(path, source);
+    database::create(path).map_err(|source| AuditError::File { path: path.to_path_buf(), source: Arc::new(source) })?;
+    let failed = |source| failure(path, source);
     let mut connection = connect(path).map_err(failed)?;
     configure(&connection).map_err(failed)?;
     upgrade(&mut connection, path)?;
@@ -63,7 +62,7 @@ pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, AuditErro
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         _ => {}
     }
-    let failed = |source| database(path, source);
+    let failed = |source| failure(path, source);
     let connection = connect(path).map_err(failed)?;
     connection.execute_batch("PRAGMA query_only = 1; PRAGMA trusted_schema = 0").map_err(failed)?;
     Ok(Some(connection))
@@ -71,26 +70,15 @@ pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, AuditErro
 
 /// A version that this one does not know is not read either: its chain may have another form.
 pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<i64, AuditError> {
-    let found = version(connection).map_err(|source| database(path, source))?;
+    let found = version(connection).map_err(|source| failure(path, source))?;
     if found > KNOWN {
         return Err(AuditError::Newer { path: path.to_path_buf(), found, known: KNOWN });
     }
     Ok(found)
 }
 
-pub(super) fn database(path: &Path, source: rusqlite::Error) -> AuditError {
+pub(super) fn failure(path: &Path, source: rusqlite::Error) -> AuditError {
     AuditError::Database { path: path.to_path_buf(), source: Arc::new(source) }
-}
-
-/// For the owner only, from its first moment; the files beside it get the same mode.
-fn create(path: &Path) -> Result<(), AuditError> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            let source = rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-            Err(database(path, source))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -103,7 +91,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 /// A commit is a write to the log beside the database, which outlives the process; it reaches the disk when the log is
 /// moved into the database. Losing power can thus lose the newest entries, but never damages the file.
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    database::shared(connection)?;
     connection
         .execute_batch("PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = 0; PRAGMA wal_autocheckpoint = 0")?;
     // A command that ends must not wait for the disk; the log is moved when it has grown.
@@ -112,7 +100,7 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn upgrade(connection: &mut Connection, path: &Path) -> Result<(), AuditError> {
-    let failed = |source| database(path, source);
+    let failed = |source| failure(path, source);
     if check_version(connection, path)? == KNOWN {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Statement, Transaction, TransactionBehavior, params};
 use types::Timestamp;
 
 use super::chain::Hash;
@@ -16,45 +16,68 @@ use super::schema;
 /// it is kept short.
 const LONG_LOG: i64 = 256;
 
-/// The trail of a state folder, open for writing.
-pub(super) struct Store {
-    connection: Connection,
+const LAST: &str = "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1";
+const INSERT: &str =
+    "INSERT INTO entry (seq, time, id, kind, caller, outcome, details, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// The trail of a state folder, open for writing. Statements are made once: making them costs as much as a commit.
+pub(super) struct Store<'c> {
+    connection: &'c Connection,
+    last: Statement<'c>,
+    insert: Statement<'c>,
     path: PathBuf,
     head: HeadFile,
     /// Pages written since the log was last moved, at a guess.
     log: i64,
 }
 
-impl Store {
-    pub(super) fn open(state: &Path) -> Result<Self, AuditError> {
+impl<'c> Store<'c> {
+    /// Takes up where the trail of `state` ends; `connection` is [`schema::open`]'s.
+    pub(super) fn new(connection: &'c Connection, state: &Path) -> Result<Self, AuditError> {
         let path = schema::path(state);
-        let connection = schema::open(&path)?;
-        let head = HeadFile::new(state);
-        let log = std::fs::metadata(path.with_extension("db-wal")).map_or(0, |meta| meta.len() / 4096);
-        let store = Self { connection, path, head, log: i64::try_from(log).unwrap_or(i64::MAX) };
+        let failed = |source| schema::failure(&path, source);
+        let mut last = connection.prepare(LAST).map_err(failed)?;
+        let insert = connection.prepare(INSERT).map_err(failed)?;
         // A head that is missing beside entries was taken away, and that must stay visible.
-        let last = last(&store.connection).map_err(|source| store.failed(source))?;
-        store.head.create(if last.seq == 0 { last } else { Head::LOST })?;
-        Ok(store)
+        let end = end(&mut last).map_err(failed)?;
+        let head = HeadFile::new(state);
+        head.create(if end.seq == 0 { end } else { Head::LOST })?;
+        let log = std::fs::metadata(path.with_extension("db-wal")).map_or(0, |meta| meta.len() / 4096);
+        let log = i64::try_from(log).unwrap_or(i64::MAX);
+        Ok(Self { connection, last, insert, path, head, log })
     }
 
     /// Commits entries and then the head. When this returns, no end of this process can undo it.
     ///
     /// `entries` is empty once they are committed, also where the head could not be written.
     pub(super) fn append(&mut self, entries: &mut Vec<Entry>) -> Result<(), AuditError> {
-        let failed = |source| schema::database(&self.path, source);
+        if entries.is_empty() {
+            return Ok(());
+        }
         let held = self.head.hold()?;
         let head = held.read()?;
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        let last = last(&transaction).map_err(failed)?;
-        let agrees = follows(&transaction, last, head).map_err(failed)?;
-        let end = if agrees { last } else { gap(&transaction, last, head).map_err(failed)? };
-        let end = insert(&transaction, end, entries).map_err(failed)?;
-        transaction.commit().map_err(failed)?;
+        let end = self.commit(head, entries).map_err(|source| schema::failure(&self.path, source))?;
         // About a page of the table for each entry, one that it splits off, and one above them.
         self.log += 2 + i64::try_from(entries.len()).unwrap_or(0);
         entries.clear();
         held.write(end)
+    }
+
+    fn commit(&mut self, head: Head, entries: &[Entry]) -> rusqlite::Result<Head> {
+        let transaction = Transaction::new_unchecked(self.connection, TransactionBehavior::Immediate)?;
+        let last = end(&mut self.last)?;
+        let mut end = last;
+        if !follows(self.connection, last, head)? {
+            // What is missing stays missing: `verify` stops at the hole for ever, and would pass it if the lost entries
+            // were put back.
+            end = Head { seq: last.seq.max(head.seq), hash: head.hash };
+            end = insert(&mut self.insert, end, &gap(last, head))?;
+        }
+        for entry in entries {
+            end = insert(&mut self.insert, end, entry)?;
+        }
+        transaction.commit()?;
+        Ok(end)
     }
 
     /// Moves a log that has grown long into the database. Waits for the disk, so nobody should be waiting for us.
@@ -75,20 +98,15 @@ impl Store {
         let version: i64 = self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         self.connection.pragma_update(None, "user_version", version)
     }
-
-    fn failed(&self, source: rusqlite::Error) -> AuditError {
-        schema::database(&self.path, source)
-    }
 }
 
 /// The last entry.
-fn last(connection: &Connection) -> rusqlite::Result<Head> {
-    let mut statement = connection.prepare_cached("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1")?;
-    let last = statement.query_row([], |row| {
+fn end(last: &mut Statement<'_>) -> rusqlite::Result<Head> {
+    let end = last.query_row([], |row| {
         let (seq, hash): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
         Ok(Head { seq, hash: Hash::from_bytes(&hash).unwrap_or(Hash::NONE) })
     });
-    Ok(last.optional()?.unwrap_or_else(Head::first))
+    Ok(end.optional()?.unwrap_or_else(Head::first))
 }
 
 /// Whether the entry that the head names is in the trail. Entries after it were committed by a process that was killed
@@ -102,33 +120,24 @@ fn follows(connection: &Connection, last: Head, head: Head) -> rusqlite::Result<
     Ok(named.is_some_and(|hash| hash == head.hash.as_bytes()))
 }
 
-/// Goes on where the head says that the trail ended. What is missing stays missing: `verify` stops at the hole for ever,
-/// and would pass it if the lost entries were put back.
-fn gap(transaction: &Transaction<'_>, last: Head, head: Head) -> rusqlite::Result<Head> {
+/// Says that the head names an entry that is not there.
+fn gap(last: Head, head: Head) -> Entry {
     let details = serde_json::json!({
         "head": { "seq": head.seq, "hash": head.hash.to_string() },
         "last": { "seq": last.seq, "hash": last.hash.to_string() },
     });
-    let note = Entry {
+    Entry {
         id: format!("gap_{}", crate::id::random_hex()),
         kind: Kind::Gap,
         caller: String::new(),
         outcome: "gap".to_owned(),
         details: details.to_string(),
-    };
-    insert(transaction, Head { seq: last.seq.max(head.seq), hash: head.hash }, &[note])
+    }
 }
 
-fn insert(transaction: &Transaction<'_>, end: Head, entries: &[Entry]) -> rusqlite::Result<Head> {
-    let mut statement = transaction.prepare_cached(
-        "INSERT INTO entry (seq, time, id, kind, caller, outcome, details, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    )?;
-    let mut end = end;
-    for entry in entries {
-        let record = Record::new(end.seq.saturating_add(1), SystemTime::now().into(), entry, &end.hash);
-        let Record { seq, time: Timestamp(time), id, kind, caller, outcome, details, hash } = &record;
-        statement.execute(params![seq, time, id, kind, caller, outcome, details, hash])?;
-        end = Head { seq: *seq, hash: Hash::from_bytes(hash).unwrap_or(Hash::NONE) };
-    }
-    Ok(end)
+fn insert(statement: &mut Statement<'_>, end: Head, entry: &Entry) -> rusqlite::Result<Head> {
+    let record = Record::new(end.seq.saturating_add(1), SystemTime::now().into(), entry, &end.hash);
+    let Record { seq, time: Timestamp(time), id, kind, caller, outcome, details, hash } = &record;
+    statement.execute(params![seq, time, id, kind, caller, outcome, details, hash])?;
+    Ok(Head { seq: *seq, hash: Hash::from_bytes(hash).unwrap_or(Hash::NONE) })
 }

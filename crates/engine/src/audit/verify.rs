@@ -61,7 +61,7 @@ impl Reader {
     }
 
     fn walk(&self, walk: &mut Walk) -> Result<Option<Bad>, AuditError> {
-        let failed = |source| schema::database(&self.path, source);
+        let failed = |source| schema::failure(&self.path, source);
         if let Some(connection) = self.connection()? {
             let query = format!("SELECT {COLUMNS} FROM entry ORDER BY seq");
             let mut statement = connection.prepare(&query).map_err(failed)?;
@@ -145,6 +145,10 @@ fn is_damage(error: &AuditError) -> bool {
             // A row or a table of another shape.
             _ => true,
         },
-        AuditError::Head { .. } | AuditError::Held | AuditError::Newer { .. } | AuditError::Gone => false,
+        AuditError::File { .. }
+        | AuditError::Head { .. }
+        | AuditError::Held
+        | AuditError::Newer { .. }
+        | AuditError::Gone => false,
     }
 }

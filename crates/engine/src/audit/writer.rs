@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::entry::Entry;
 use super::error::AuditError;
+use super::schema;
 use super::store::Store;
 
 /// Entries in one commit.
@@ -43,7 +44,7 @@ impl Writer {
     pub(super) fn start(folder: &Path) -> Self {
         let (jobs, queue) = mpsc::channel();
         let (told, state) = watch::channel(State::Opening);
-        let desk = Desk { folder: folder.to_path_buf(), store: None, owed: Vec::new(), state: told };
+        let desk = Desk { folder: folder.to_path_buf(), owed: Vec::new(), state: told };
         // Without a thread the queue is gone, and every request is told so.
         let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || desk.work(&queue)).ok();
         Self { jobs: Some(jobs), state, thread }
@@ -88,59 +89,59 @@ impl Drop for Writer {
 /// What the thread has before it.
 struct Desk {
     folder: PathBuf,
-    store: Option<Store>,
     owed: Vec<Entry>,
     state: watch::Sender<State>,
 }
 
 impl Desk {
+    /// Opens the trail and writes, until nobody can ask any more. Where that fails, whoever comes next tries again.
     fn work(mut self, queue: &Receiver<Job>) {
-        let opened = self.open();
-        self.tell(&opened);
-        while let Ok(first) = queue.recv() {
-            let mut jobs = vec![first];
-            jobs.extend(queue.try_iter().take(MOST - 1));
-            let answers = self.commit(jobs);
-            for (answer, result) in answers {
-                // Whoever asked may be gone.
-                let _ = answer.send(result);
-            }
-            if let Some(store) = &mut self.store {
-                store.tidy();
-            }
+        let mut jobs = Vec::new();
+        loop {
+            match schema::open(&schema::path(&self.folder)) {
+                Ok(connection) => match Store::new(&connection, &self.folder) {
+                    Ok(store) => self.keep(store, queue, jobs),
+                    Err(error) => self.settle(jobs, |_| Err(error)),
+                },
+                Err(error) => self.settle(jobs, |_| Err(error)),
+            };
+            let Some(next) = wait(queue) else { return };
+            jobs = next;
         }
     }
 
-    fn open(&mut self) -> Result<(), AuditError> {
-        if self.store.is_none() {
-            self.store = Some(Store::open(&self.folder)?);
+    /// Writes until something fails; what SQLite holds may then be of a file that is gone.
+    fn keep(&mut self, mut store: Store<'_>, queue: &Receiver<Job>, jobs: Vec<Job>) -> bool {
+        let mut jobs = jobs;
+        while self.settle(jobs, |entries| store.append(entries)) {
+            // The disk is waited for when nobody waits for us.
+            store.tidy();
+            let Some(next) = wait(queue) else { return true };
+            jobs = next;
         }
-        Ok(())
+        false
     }
 
-    fn commit(&mut self, jobs: Vec<Job>) -> Vec<(Answer, Result<(), AuditError>)> {
+    /// Writes what is owed and what is asked, and tells everybody; whether it went well.
+    fn settle(&mut self, jobs: Vec<Job>, write: impl FnOnce(&mut Vec<Entry>) -> Result<(), AuditError>) -> bool {
         let mut batch = std::mem::take(&mut self.owed);
-        let mut answers = Vec::new();
-        for Job { entry, answer } in jobs {
-            batch.extend(entry);
-            answers.push(answer);
-        }
-        let written = self.open().and_then(|()| match &mut self.store {
-            Some(store) if !batch.is_empty() => store.append(&mut batch),
-            _ => Ok(()),
-        });
-        if written.is_err() {
-            // What SQLite holds may be of a file that is gone.
-            self.store = None;
-            batch.truncate(MOST_OWED);
-            self.owed = batch;
-        }
-        self.tell(&written);
-        answers.into_iter().map(|answer| (answer, written.clone())).collect()
-    }
-
-    fn tell(&self, result: &Result<(), AuditError>) {
-        let state = if result.is_ok() { State::Good } else { State::Bad };
+        let (entries, answers): (Vec<_>, Vec<_>) = jobs.into_iter().map(|job| (job.entry, job.answer)).unzip();
+        batch.extend(entries.into_iter().flatten());
+        let written = write(&mut batch);
+        batch.truncate(MOST_OWED);
+        self.owed = batch;
+        let state = if written.is_ok() { State::Good } else { State::Bad };
         self.state.send_if_modified(|known| std::mem::replace(known, state) != state);
+        for answer in answers {
+            // Whoever asked may be gone.
+            let _ = answer.send(written.clone());
+        }
+        written.is_ok()
     }
+}
+
+/// Everything that waits, once something does; `None` when nobody is left to ask.
+fn wait(queue: &Receiver<Job>) -> Option<Vec<Job>> {
+    let first = queue.recv().ok()?;
+    Some(std::iter::once(first).chain(queue.try_iter().take(MOST - 1)).collect())
 }

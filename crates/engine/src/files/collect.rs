@@ -191,7 +191,7 @@ impl Walk<'_, '_> {
             self.left.in_the_way += usize::from(receiver.receive(made)? == Received::Refused);
         }
         let base64 = content.map(|content| STANDARD.encode(content));
-        self.found.files.push(FileRecord { path, bytes, sha256: hex(&hash), change, base64 });
+        self.found.files.push(FileRecord { path, bytes, sha256: crate::id::hex(&hash), change, base64 });
         Ok(())
     }
 }
@@ -223,10 +223,6 @@ fn read(file: &mut std::fs::File, size: u64, keep: bool) -> io::Result<([u8; 32]
             Err(error) => return Err(error),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 impl Left {
