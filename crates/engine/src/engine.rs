@@ -125,7 +125,8 @@ impl Engine {
         delivery: Delivery<'_>,
     ) -> Result<ExecResult, RunError> {
         let mut account = Account::open(&self.audit, caller, &request);
-        let end = self.carry_out(caller, request, delivery, &mut account).await;
+        // On the heap: what a run needs to be remembered is large, and callers keep many of them.
+        let end = Box::pin(self.carry_out(caller, request, delivery, &mut account)).await;
         account.close(end).await
     }
 

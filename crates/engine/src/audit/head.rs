@@ -16,6 +16,23 @@ use super::error::AuditError;
 
 /// How long another process may hold the trail; a write takes far less than a millisecond.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether one can wait for another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    None,
+    Some,
+}
+
+impl Patience {
+    pub(super) fn time(self) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Some => PATIENCE,
+        }
+    }
+}
+
 /// Twenty digits, a space, 64 hex digits, the end of the line: always as long, so that it is overwritten in one go.
 const LENGTH: usize = 86;
 
@@ -87,9 +104,9 @@ impl HeadFile {
     }
 
     /// Holds the trail for a write.
-    pub(super) fn hold(&self) -> Result<Held, AuditError> {
+    pub(super) fn hold(&self, patience: Patience) -> Result<Held, AuditError> {
         let file = OpenOptions::new().read(true).write(true).open(&self.0).map_err(|e| self.failed(e))?;
-        self.wait(|| file.try_lock())?;
+        self.wait(patience, || file.try_lock())?;
         Ok(Held { file, of: self.clone() })
     }
 
@@ -100,16 +117,16 @@ impl HeadFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.failed(error)),
         };
-        self.wait(|| file.try_lock_shared())?;
+        self.wait(Patience::Some, || file.try_lock_shared())?;
         Held { file, of: self.clone() }.read().map(Some)
     }
 
-    fn wait(&self, lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), AuditError> {
+    fn wait(&self, patience: Patience, lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), AuditError> {
         let start = Instant::now();
         loop {
             match lock() {
                 Ok(()) => return Ok(()),
-                Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
+                Err(TryLockError::WouldBlock) if start.elapsed() < patience.time() => {
                     thread::sleep(Duration::from_micros(200));
                 }
                 Err(TryLockError::WouldBlock) => return Err(AuditError::Held),

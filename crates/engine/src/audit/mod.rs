@@ -1,7 +1,7 @@
 //! The audit trail: what was asked, by whom, and what became of it, in a chain that shows every later change.
 //!
 //! Entries are rows of a `SQLite` file in the state folder. Each holds a hash over itself and the hash before it; the last
-//! one is also kept outside the database. One thread writes; whoever records waits until his entry is committed.
+//! one is also kept outside the database. Whoever records waits until his entry is committed.
 
 mod account;
 mod chain;
@@ -66,7 +66,7 @@ impl Audit {
     /// Writes an entry that nobody waits for.
     fn record_later(&self, entry: Entry) {
         if let Some(writer) = &self.writer {
-            drop(writer.send(entry));
+            writer.record_later(entry);
         }
     }
 }

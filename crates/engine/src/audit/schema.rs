@@ -3,16 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::AuditError;
+use super::head::Patience;
 use crate::database;
-
-/// For programs of others that have the database open; ours wait for the head.
-pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 /// What leads from each version to the next; `user_version` says how many have been applied.
 ///
@@ -84,7 +81,7 @@ pub(super) fn failure(path: &Path, source: rusqlite::Error) -> AuditError {
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
+    connection.busy_timeout(Patience::Some.time())?;
     Ok(connection)
 }
 

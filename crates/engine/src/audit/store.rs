@@ -1,88 +1,94 @@
 //! The trail as its writer has it: entries go to the end, the head follows.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use rusqlite::{Connection, OptionalExtension, Statement, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use types::Timestamp;
 
 use super::chain::Hash;
 use super::entry::{Entry, Kind, Record};
 use super::error::AuditError;
-use super::head::{Head, HeadFile};
+use super::head::{Head, HeadFile, Patience};
 use super::schema;
 
 /// Pages of the log that are moved into the database at once. Whoever opens the trail first reads the log through, so
 /// it is kept short.
-const LONG_LOG: i64 = 256;
+const LONG_LOG: u64 = 256;
 
 const LAST: &str = "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1";
 const INSERT: &str =
     "INSERT INTO entry (seq, time, id, kind, caller, outcome, details, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// The trail of a state folder, open for writing. Statements are made once: making them costs as much as a commit.
-pub(super) struct Store<'c> {
-    connection: &'c Connection,
-    last: Statement<'c>,
-    insert: Statement<'c>,
+/// The trail of a state folder, open for writing.
+pub(super) struct Store {
+    /// Keeps its statements: making them costs as much as a commit.
+    connection: Connection,
     path: PathBuf,
     head: HeadFile,
     /// Pages written since the log was last moved, at a guess.
-    log: i64,
+    log: u64,
 }
 
-impl<'c> Store<'c> {
-    /// Takes up where the trail of `state` ends; `connection` is [`schema::open`]'s.
-    pub(super) fn new(connection: &'c Connection, state: &Path) -> Result<Self, AuditError> {
+/// Why entries were not written, or not to the end.
+pub(super) enum AppendError {
+    /// None of them is in the trail.
+    Nothing(AuditError),
+    /// All of them are, but the head does not say so.
+    NoHead(AuditError),
+}
+
+impl Store {
+    pub(super) fn open(state: &Path) -> Result<Self, AuditError> {
         let path = schema::path(state);
-        let failed = |source| schema::failure(&path, source);
-        let mut last = connection.prepare(LAST).map_err(failed)?;
-        let insert = connection.prepare(INSERT).map_err(failed)?;
+        let connection = schema::open(&path)?;
         // A head that is missing beside entries was taken away, and that must stay visible.
-        let end = end(&mut last).map_err(failed)?;
+        let end = last(&connection).map_err(|source| schema::failure(&path, source))?;
         let head = HeadFile::new(state);
         head.create(if end.seq == 0 { end } else { Head::LOST })?;
         let log = std::fs::metadata(path.with_extension("db-wal")).map_or(0, |meta| meta.len() / 4096);
-        let log = i64::try_from(log).unwrap_or(i64::MAX);
-        Ok(Self { connection, last, insert, path, head, log })
+        Ok(Self { connection, path, head, log })
     }
 
     /// Commits entries and then the head. When this returns, no end of this process can undo it.
-    ///
-    /// `entries` is empty once they are committed, also where the head could not be written.
-    pub(super) fn append(&mut self, entries: &mut Vec<Entry>) -> Result<(), AuditError> {
+    pub(super) fn append(&mut self, entries: &[&Entry], patience: Patience) -> Result<(), AppendError> {
         if entries.is_empty() {
             return Ok(());
         }
-        let held = self.head.hold()?;
-        let head = held.read()?;
-        let end = self.commit(head, entries).map_err(|source| schema::failure(&self.path, source))?;
+        let held = self.head.hold(patience).map_err(AppendError::Nothing)?;
+        let head = held.read().map_err(AppendError::Nothing)?;
+        let committed = self.connection.busy_timeout(patience.time()).and_then(|()| self.commit(head, entries));
+        let end = committed.map_err(|source| AppendError::Nothing(schema::failure(&self.path, source)))?;
         // About a page of the table for each entry, one that it splits off, and one above them.
-        self.log += 2 + i64::try_from(entries.len()).unwrap_or(0);
-        entries.clear();
-        held.write(end)
+        self.log += 2 + entries.len() as u64;
+        held.write(end).map_err(AppendError::NoHead)
     }
 
-    fn commit(&mut self, head: Head, entries: &[Entry]) -> rusqlite::Result<Head> {
-        let transaction = Transaction::new_unchecked(self.connection, TransactionBehavior::Immediate)?;
-        let last = end(&mut self.last)?;
+    fn commit(&self, head: Head, entries: &[&Entry]) -> rusqlite::Result<Head> {
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+        let last = last(&transaction)?;
         let mut end = last;
-        if !follows(self.connection, last, head)? {
+        if !follows(&transaction, last, head)? {
             // What is missing stays missing: `verify` stops at the hole for ever, and would pass it if the lost entries
             // were put back.
             end = Head { seq: last.seq.max(head.seq), hash: head.hash };
-            end = insert(&mut self.insert, end, &gap(last, head))?;
+            end = insert(&transaction, end, &gap(last, head))?;
         }
         for entry in entries {
-            end = insert(&mut self.insert, end, entry)?;
+            end = insert(&transaction, end, entry)?;
         }
         transaction.commit()?;
         Ok(end)
     }
 
+    /// Whether the log has grown long.
+    pub(super) fn is_untidy(&self) -> bool {
+        self.log >= LONG_LOG
+    }
+
     /// Moves a log that has grown long into the database. Waits for the disk, so nobody should be waiting for us.
     pub(super) fn tidy(&mut self) {
-        if self.log >= LONG_LOG {
+        if self.is_untidy() {
             self.log = 0;
             // One that fails, or that a reader keeps from moving everything, is made up for by the next.
             let _ = self.move_log();
@@ -91,18 +97,16 @@ impl<'c> Store<'c> {
 
     /// The last step begins the next log, which waits for the disk too: better now than in somebody's commit.
     fn move_log(&self) -> rusqlite::Result<()> {
-        self.connection.busy_timeout(Duration::ZERO)?;
-        let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        self.connection.busy_timeout(schema::BUSY)?;
-        moved?;
+        self.connection.busy_timeout(Patience::None.time())?;
+        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let version: i64 = self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         self.connection.pragma_update(None, "user_version", version)
     }
 }
 
 /// The last entry.
-fn end(last: &mut Statement<'_>) -> rusqlite::Result<Head> {
-    let end = last.query_row([], |row| {
+fn last(connection: &Connection) -> rusqlite::Result<Head> {
+    let end = connection.prepare_cached(LAST)?.query_row([], |row| {
         let (seq, hash): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
         Ok(Head { seq, hash: Hash::from_bytes(&hash).unwrap_or(Hash::NONE) })
     });
@@ -135,9 +139,9 @@ fn gap(last: Head, head: Head) -> Entry {
     }
 }
 
-fn insert(statement: &mut Statement<'_>, end: Head, entry: &Entry) -> rusqlite::Result<Head> {
+fn insert(connection: &Connection, end: Head, entry: &Entry) -> rusqlite::Result<Head> {
     let record = Record::new(end.seq.saturating_add(1), SystemTime::now().into(), entry, &end.hash);
     let Record { seq, time: Timestamp(time), id, kind, caller, outcome, details, hash } = &record;
-    statement.execute(params![seq, time, id, kind, caller, outcome, details, hash])?;
+    connection.prepare_cached(INSERT)?.execute(params![seq, time, id, kind, caller, outcome, details, hash])?;
     Ok(Head { seq: *seq, hash: Hash::from_bytes(hash).unwrap_or(Hash::NONE) })
 }

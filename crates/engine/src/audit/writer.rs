@@ -1,15 +1,20 @@
-//! The one thread that writes: it takes every entry that waits and commits them together.
+//! Writing: whoever comes first commits what waits, his own entry and others'; a thread does what takes time.
+//!
+//! An entry is put in line. If nobody is writing, its owner writes all that is in line there and then: a commit takes
+//! less than it would to wake somebody and be woken. If somebody is, or another process has the trail, or something is
+//! wrong, the thread is called, which can wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::{oneshot, watch};
 
 use super::entry::Entry;
 use super::error::AuditError;
-use super::schema;
-use super::store::Store;
+use super::head::Patience;
+use super::store::{AppendError, Store};
 
 /// Entries in one commit.
 const MOST: usize = 256;
@@ -17,8 +22,9 @@ const MOST: usize = 256;
 const MOST_OWED: usize = 1024;
 
 type Answer = oneshot::Sender<Result<(), AuditError>>;
+type Heard = oneshot::Receiver<Result<(), AuditError>>;
 
-/// What the thread is asked to do: write this, or only what it still owes.
+/// What somebody waits for: that this is written, or that anything could be.
 struct Job {
     entry: Option<Entry>,
     answer: Answer,
@@ -32,22 +38,41 @@ enum State {
     Bad,
 }
 
-/// The thread that writes, and the way to it. Dropping it waits until everything is written.
+/// The way to the trail. Dropping it waits until everything is written.
 pub(super) struct Writer {
-    jobs: Option<Sender<Job>>,
+    shared: Arc<Shared>,
     state: watch::Receiver<State>,
+    call: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    line: Mutex<Vec<Job>>,
+    desk: Mutex<Desk>,
+}
+
+/// Where one at a time writes.
+struct Desk {
+    folder: PathBuf,
+    store: Option<Store>,
+    owed: Vec<Entry>,
+    state: watch::Sender<State>,
 }
 
 impl Writer {
     /// Starts the thread, which begins to open the trail.
     pub(super) fn start(folder: &Path) -> Self {
-        let (jobs, queue) = mpsc::channel();
         let (told, state) = watch::channel(State::Opening);
-        let desk = Desk { folder: folder.to_path_buf(), owed: Vec::new(), state: told };
-        // Without a thread the queue is gone, and every request is told so.
-        let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || desk.work(&queue)).ok();
-        Self { jobs: Some(jobs), state, thread }
+        let desk = Desk { folder: folder.to_path_buf(), store: None, owed: Vec::new(), state: told };
+        let shared = Arc::new(Shared { line: Mutex::default(), desk: Mutex::new(desk) });
+        let (call, calls) = mpsc::channel();
+        let work = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || work.answer(&calls)).ok();
+        if thread.is_none() {
+            // Nobody hears a call, and every request is told so.
+            lock(&shared.desk).tell(State::Bad);
+        }
+        Self { shared, state, call: Some(call), thread }
     }
 
     pub(super) async fn ready(&self) -> Result<(), AuditError> {
@@ -56,92 +81,157 @@ impl Writer {
         match known.map_err(|_| AuditError::Gone)? {
             State::Good => Ok(()),
             // It may be mended by now: whoever comes next tries.
-            State::Bad | State::Opening => self.ask(None)?.await.map_err(|_| AuditError::Gone)?,
+            State::Bad | State::Opening => {
+                let heard = self.join(None);
+                self.call()?;
+                heard.await.map_err(|_| AuditError::Gone)?
+            }
         }
     }
 
     pub(super) async fn record(&self, entry: Entry) -> Result<(), AuditError> {
-        self.send(entry)?.await.map_err(|_| AuditError::Gone)?
+        let heard = self.join(Some(entry));
+        if self.shared.write_now() == Left::Something {
+            self.call()?;
+        }
+        heard.await.map_err(|_| AuditError::Gone)?
     }
 
-    /// Puts an entry into the queue; the receiver hears when it is committed.
-    pub(super) fn send(&self, entry: Entry) -> Result<oneshot::Receiver<Result<(), AuditError>>, AuditError> {
-        self.ask(Some(entry))
+    /// Puts an entry in line that nobody waits for.
+    pub(super) fn record_later(&self, entry: Entry) {
+        drop(self.join(Some(entry)));
+        // Where the thread is gone, everybody who waits is told.
+        let _ = self.call();
     }
 
-    fn ask(&self, entry: Option<Entry>) -> Result<oneshot::Receiver<Result<(), AuditError>>, AuditError> {
+    fn join(&self, entry: Option<Entry>) -> Heard {
         let (answer, heard) = oneshot::channel();
-        let jobs = self.jobs.as_ref().ok_or(AuditError::Gone)?;
-        jobs.send(Job { entry, answer }).map_err(|_| AuditError::Gone)?;
-        Ok(heard)
+        lock(&self.shared.line).push(Job { entry, answer });
+        heard
+    }
+
+    fn call(&self) -> Result<(), AuditError> {
+        self.call.as_ref().and_then(|call| call.send(()).ok()).ok_or(AuditError::Gone)
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.call = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread has before it.
-struct Desk {
-    folder: PathBuf,
-    owed: Vec<Entry>,
-    state: watch::Sender<State>,
+/// Whether there is something left for the thread to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Something,
+}
+
+impl Shared {
+    /// Writes what is in line, if that can be done at once.
+    fn write_now(&self) -> Left {
+        let Ok(mut desk) = self.desk.try_lock() else { return Left::Something };
+        if desk.store.is_none() || !desk.owed.is_empty() {
+            return Left::Something;
+        }
+        let jobs = self.next();
+        match desk.append(&jobs, Patience::None) {
+            Err(AppendError::Nothing(_)) => {
+                // The thread can wait, open the trail anew, and say what is wrong.
+                lock(&self.line).splice(..0, jobs);
+                Left::Something
+            }
+            Ok(()) => desk.settle(jobs, &Ok(())),
+            Err(AppendError::NoHead(error)) => desk.settle(jobs, &Err(error)),
+        }
+    }
+
+    /// The thread: opens the trail, and comes when it is called.
+    fn answer(&self, calls: &Receiver<()>) {
+        lock(&self.desk).open();
+        while calls.recv().is_ok() {
+            // One visit answers everybody who has called so far.
+            calls.try_iter().for_each(drop);
+            let mut desk = lock(&self.desk);
+            loop {
+                let jobs = self.next();
+                if jobs.is_empty() {
+                    break;
+                }
+                desk.write(jobs);
+            }
+            if let Some(store) = &mut desk.store {
+                store.tidy();
+            }
+        }
+    }
+
+    fn next(&self) -> Vec<Job> {
+        let mut line = lock(&self.line);
+        let most = line.len().min(MOST);
+        line.drain(..most).collect()
+    }
 }
 
 impl Desk {
-    /// Opens the trail and writes, until nobody can ask any more. Where that fails, whoever comes next tries again.
-    fn work(mut self, queue: &Receiver<Job>) {
-        let mut jobs = Vec::new();
-        loop {
-            match schema::open(&schema::path(&self.folder)) {
-                Ok(connection) => match Store::new(&connection, &self.folder) {
-                    Ok(store) => self.keep(store, queue, jobs),
-                    Err(error) => self.settle(jobs, |_| Err(error)),
-                },
-                Err(error) => self.settle(jobs, |_| Err(error)),
-            };
-            let Some(next) = wait(queue) else { return };
-            jobs = next;
-        }
+    fn open(&mut self) {
+        let opened = Store::open(&self.folder);
+        self.tell(if opened.is_ok() { State::Good } else { State::Bad });
+        self.store = opened.ok();
     }
 
-    /// Writes until something fails; what SQLite holds may then be of a file that is gone.
-    fn keep(&mut self, mut store: Store<'_>, queue: &Receiver<Job>, jobs: Vec<Job>) -> bool {
-        let mut jobs = jobs;
-        while self.settle(jobs, |entries| store.append(entries)) {
-            // The disk is waited for when nobody waits for us.
-            store.tidy();
-            let Some(next) = wait(queue) else { return true };
-            jobs = next;
-        }
-        false
+    /// Writes what is owed and what is asked, however long it takes.
+    fn write(&mut self, jobs: Vec<Job>) {
+        let opened = match self.store {
+            Some(_) => Ok(()),
+            None => Store::open(&self.folder).map(|store| self.store = Some(store)),
+        };
+        let written = opened.map_err(AppendError::Nothing).and_then(|()| self.append(&jobs, Patience::Some));
+        let result = match written {
+            Ok(()) => Ok(()),
+            Err(AppendError::NoHead(error)) => Err(error),
+            Err(AppendError::Nothing(error)) => {
+                let room = MOST_OWED.saturating_sub(self.owed.len());
+                self.owed.extend(jobs.iter().filter_map(|job| job.entry.clone()).take(room));
+                // What SQLite holds may be of a file that is gone.
+                self.store = None;
+                Err(error)
+            }
+        };
+        self.settle(jobs, &result);
     }
 
-    /// Writes what is owed and what is asked, and tells everybody; whether it went well.
-    fn settle(&mut self, jobs: Vec<Job>, write: impl FnOnce(&mut Vec<Entry>) -> Result<(), AuditError>) -> bool {
-        let mut batch = std::mem::take(&mut self.owed);
-        let (entries, answers): (Vec<_>, Vec<_>) = jobs.into_iter().map(|job| (job.entry, job.answer)).unzip();
-        batch.extend(entries.into_iter().flatten());
-        let written = write(&mut batch);
-        batch.truncate(MOST_OWED);
-        self.owed = batch;
-        let state = if written.is_ok() { State::Good } else { State::Bad };
-        self.state.send_if_modified(|known| std::mem::replace(known, state) != state);
-        for answer in answers {
+    fn append(&mut self, jobs: &[Job], patience: Patience) -> Result<(), AppendError> {
+        let entries: Vec<&Entry> = self.owed.iter().chain(jobs.iter().filter_map(|job| job.entry.as_ref())).collect();
+        let written = match &mut self.store {
+            Some(store) => store.append(&entries, patience),
+            None => Err(AppendError::Nothing(AuditError::Gone)),
+        };
+        if !matches!(written, Err(AppendError::Nothing(_))) {
+            self.owed.clear();
+        }
+        written
+    }
+
+    /// Tells everybody.
+    fn settle(&self, jobs: Vec<Job>, result: &Result<(), AuditError>) -> Left {
+        self.tell(if result.is_ok() { State::Good } else { State::Bad });
+        for Job { answer, .. } in jobs {
             // Whoever asked may be gone.
-            let _ = answer.send(written.clone());
+            let _ = answer.send(result.clone());
         }
-        written.is_ok()
+        if self.store.as_ref().is_some_and(Store::is_untidy) { Left::Something } else { Left::Nothing }
+    }
+
+    fn tell(&self, state: State) {
+        self.state.send_if_modified(|known| std::mem::replace(known, state) != state);
     }
 }
 
-/// Everything that waits, once something does; `None` when nobody is left to ask.
-fn wait(queue: &Receiver<Job>) -> Option<Vec<Job>> {
-    let first = queue.recv().ok()?;
-    Some(std::iter::once(first).chain(queue.try_iter().take(MOST - 1)).collect())
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
