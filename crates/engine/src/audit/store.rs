@@ -12,9 +12,10 @@ use super::error::AuditError;
 use super::head::{Head, HeadFile, Patience};
 use super::schema;
 
-/// Pages of the log that are moved into the database at once. Whoever opens the trail first reads the log through, so
-/// it is kept short.
-const LONG_LOG: u64 = 256;
+/// Pages of the log that are moved into the database at once.
+const LONG_LOG: u64 = 1000;
+/// Pages that are left in the log by who leaves: whoever opens the trail next reads them all.
+const LEFT_LOG: u64 = 64;
 
 const LAST: &str = "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1";
 const INSERT: &str =
@@ -84,6 +85,14 @@ impl Store {
     /// Whether the log has grown long.
     pub(super) fn is_untidy(&self) -> bool {
         self.log >= LONG_LOG
+    }
+
+    /// Leaves the trail as the next one wants to find it.
+    pub(super) fn leave(mut self) {
+        if self.log >= LEFT_LOG {
+            self.log = LONG_LOG;
+            self.tidy();
+        }
     }
 
     /// Moves a log that has grown long into the database. Waits for the disk, so nobody should be waiting for us.

@@ -168,6 +168,9 @@ impl Shared {
                 store.tidy();
             }
         }
+        if let Some(store) = lock(&self.desk).store.take() {
+            store.leave();
+        }
     }
 
     fn next(&self) -> Vec<Job> {
