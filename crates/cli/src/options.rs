@@ -64,18 +64,11 @@ pub(crate) struct Options {
     /// What the sandbox's root is made from
     #[arg(long, value_name = "REF")]
     image: Option<String>,
-    /// What the static check does
+    /// What the static check does with its findings
     #[arg(long, value_enum, default_value = "report")]
     policy: PolicyOption,
-    /// A policy of your own
-    #[arg(long, value_name = "FILE")]
-    policy_file: Option<PathBuf>,
-    /// A module that may be imported (repeatable)
-    #[arg(long, value_name = "M")]
-    allow_import: Vec<String>,
-    /// A module that may not be imported (repeatable)
-    #[arg(long, value_name = "M")]
-    deny_import: Vec<String>,
+    #[command(flatten)]
+    lists: Lists,
     /// Let a model review the code first
     #[arg(long)]
     review: bool,
@@ -112,12 +105,54 @@ enum BackendOption {
     E2b,
 }
 
+/// What `--policy` can be.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum PolicyOption {
+pub(crate) enum PolicyOption {
+    /// No check
     Off,
+    /// Findings are reported, nothing is refused
     Report,
+    /// What is critical refuses the code, or more than 15 points in sum
     Guard,
+    /// What is of medium severity or above refuses the code
     Strict,
+}
+
+impl From<PolicyOption> for Policy {
+    fn from(option: PolicyOption) -> Self {
+        match option {
+            PolicyOption::Off => Self::Off,
+            PolicyOption::Report => Self::Report,
+            PolicyOption::Guard => Self::Guard,
+            PolicyOption::Strict => Self::Strict,
+        }
+    }
+}
+
+/// Lists and rules on top of the built-in ones; `check` has them too.
+#[derive(Debug, Args)]
+pub(crate) struct Lists {
+    /// Lists and rules of your own, as TOML
+    #[arg(long, value_name = "FILE")]
+    policy_file: Option<PathBuf>,
+    /// A module that may be imported; without any, all may (repeatable)
+    #[arg(long, value_name = "M")]
+    allow_import: Vec<String>,
+    /// A module that may not be imported (repeatable)
+    #[arg(long, value_name = "M")]
+    deny_import: Vec<String>,
+}
+
+impl Lists {
+    /// A request with these lists in it.
+    pub(crate) fn request(&self) -> Result<ExecRequest, Failure> {
+        Ok(ExecRequest {
+            allow_imports: self.allow_import.clone(),
+            deny_imports: self.deny_import.clone(),
+            policy_file: self.policy_file.as_deref().map(engine::read_policy_file).transpose()?,
+            ..ExecRequest::default()
+        })
+    }
 }
 
 impl Options {
@@ -132,12 +167,7 @@ impl Options {
                 NetworkOption::None => Network::None,
                 NetworkOption::Open => Network::Open,
             },
-            policy: match self.policy {
-                PolicyOption::Off => Policy::Off,
-                PolicyOption::Report => Policy::Report,
-                PolicyOption::Guard => Policy::Guard,
-                PolicyOption::Strict => Policy::Strict,
-            },
+            policy: self.policy.into(),
             backend: match self.backend {
                 BackendOption::Native => BackendKind::Native,
                 BackendOption::Docker => BackendKind::Docker,
@@ -145,7 +175,7 @@ impl Options {
             },
             review: self.review,
             image: self.image.clone(),
-            ..ExecRequest::default()
+            ..self.lists.request()?
         })
     }
 
@@ -203,12 +233,7 @@ impl Options {
 
     /// A check or a server that was asked for and is not there must not be skipped in silence.
     fn refuse_what_is_not_here(&self) -> Result<(), Failure> {
-        let asked = [
-            (self.policy_file.is_some(), "--policy-file"),
-            (!self.allow_import.is_empty(), "--allow-import"),
-            (!self.deny_import.is_empty(), "--deny-import"),
-            (self.server.is_some(), "--server"),
-        ];
+        let asked = [(self.server.is_some(), "--server")];
         match asked.into_iter().find(|(is_asked, _)| *is_asked) {
             Some((_, option)) => Err(engine::RunError::Unsupported { what: format!("`{option}`") }.into()),
             None => Ok(()),

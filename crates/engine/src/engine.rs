@@ -14,7 +14,7 @@ use crate::files::{Inputs, Receive};
 use crate::model_review::{self, Opinion, Reviewer};
 use crate::pool::Pool;
 use crate::queue::Queue;
-use crate::review;
+use crate::review::{self, Reviewed};
 use crate::run::{Run, cancel_by};
 use crate::settings::{Allowance, Settings};
 use crate::state;
@@ -139,12 +139,16 @@ impl Engine {
     ) -> Result<Executed, RunError> {
         let _pass = self.gate.enter(caller)?;
         // 2 review comes first in time where it needs only the text; 1 admit turns the request into a plan.
-        review::review(&request)?;
+        let Reviewed { mut findings, refusal, policy } = review::review(&request, &self.settings).await?;
+        account.policy(policy);
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let admitted = admission::admit(request, &self.settings)?;
         account.grant(&admitted.limits);
         let run = Run::new(self, caller, admitted);
+        if let Some(rule) = refusal {
+            return Ok(run.refused(rule, findings));
+        }
         run.check_required(caller).await?;
         if let (Some(request), Some(inputs)) = (&mut to_review, &mut delivery.inputs) {
             model_review::read_own_files(request, *inputs)?;
@@ -152,20 +156,21 @@ impl Engine {
         // A model takes its time: nobody else waits in line behind that.
         let reviewed = tokio::select! {
             reviewed = self.review_if(to_review.as_ref()) => reviewed?,
-            () = cancel_by(delivery.cancel.clone()) => return Ok(run.cancelled_in_line()),
+            () = cancel_by(delivery.cancel.clone()) => return Ok(run.cancelled_in_line(findings)),
         };
         if let Some(opinion) = &reviewed {
             account.review(opinion);
         }
-        let findings = match reviewed {
-            Some(Opinion { refused_by: Some(rule), findings, .. }) => return Ok(run.refused(rule.to_owned(), findings)),
-            Some(Opinion { findings, .. }) => findings,
-            None => Vec::new(),
-        };
+        if let Some(Opinion { refused_by, findings: seen, .. }) = reviewed {
+            findings.extend(seen);
+            if let Some(rule) = refused_by {
+                return Ok(run.refused(rule.to_owned(), findings));
+            }
+        }
         let cancelled = cancel_by(delivery.cancel.clone());
         let _slot = tokio::select! {
             slot = self.queue.enter(&caller.name) => slot?,
-            () = cancelled => return Ok(run.cancelled_in_line()),
+            () = cancelled => return Ok(run.cancelled_in_line(findings)),
         };
         // 3 acquire and 4 run; 5 record is the end of `execute`.
         let mut executed = run.carry_out(stdin, delivery).await?;

@@ -133,6 +133,9 @@ pub enum RunError {
         /// The option or value.
         what: String,
     },
+    /// The static check itself failed: nothing was judged, so nothing runs.
+    #[error("the code could not be checked")]
+    CheckFailed,
     /// A layer that the caller requires is missing.
     #[error("required layer `{layer}` is missing: {why}")]
     Required {
@@ -174,6 +177,7 @@ impl RunError {
             Self::Output { .. } => ErrorCode::OutputUnwritable,
             Self::State { .. } | Self::Ledger(_) => ErrorCode::StateUnwritable,
             Self::Unsupported { .. } => ErrorCode::Unsupported,
+            Self::CheckFailed => ErrorCode::CheckFailed,
             Self::Required { .. } => ErrorCode::IsolationUnavailable,
             Self::ReviewOff | Self::Model(_) => ErrorCode::ReviewUnavailable,
             Self::Admission(error) => error.code(),
@@ -211,6 +215,7 @@ impl RunError {
             Self::Output { .. } => "check the folder's permissions and free space".to_owned(),
             Self::State { .. } => "set SAGGAR_HOME to a folder that you may write".to_owned(),
             Self::Unsupported { .. } => "`saggar --help` lists what this version has".to_owned(),
+            Self::CheckFailed => "this is a defect of saggar: please report it with the code".to_owned(),
             Self::Required { .. } => "`saggar doctor` says how to get it".to_owned(),
             Self::ReviewOff => REVIEW_EXAMPLE.to_owned(),
             Self::Model(error) => error.hint(),

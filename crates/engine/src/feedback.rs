@@ -5,6 +5,9 @@
 
 use types::{Exception, ExecResult, Feedback, Finding, LimitKind, Limits, Outcome};
 
+/// Reasons that are said back; all are among the findings.
+const MOST_REASONS: usize = 10;
+
 /// Exceptions and what usually mends them.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("NameError", "a name is used before it is defined, or misspelt; define or import it first"),
@@ -105,6 +108,18 @@ pub(crate) fn for_result(result: &ExecResult, limits: &Limits, remarks: &[String
     feedback
 }
 
+/// Why nothing was run: what blocks and what a reviewer remarked, each once.
+pub(crate) fn for_refusal(findings: &[Finding]) -> Vec<Feedback> {
+    let mut feedback: Vec<Feedback> = Vec::new();
+    for finding in findings.iter().filter(|finding| finding.blocks || finding.rule.starts_with("review.")) {
+        let is_told = |told: &Feedback| told.kind == finding.rule && told.message == finding.message;
+        if feedback.len() < MOST_REASONS && !feedback.iter().any(is_told) {
+            feedback.push(for_finding(finding));
+        }
+    }
+    feedback
+}
+
 fn for_compile(compile: &types::Compile) -> Feedback {
     let first = |text: &str| text.lines().find(|line| line.contains("error")).map(str::to_owned);
     let message = first(&compile.stderr).or_else(|| first(&compile.stdout));
@@ -133,13 +148,14 @@ fn for_outcome(outcome: &Outcome, limits: &Limits) -> Option<Feedback> {
 }
 
 /// What a finding that refused a program, or came with that, means for whoever repairs it.
-pub(crate) fn for_finding(finding: &Finding) -> Feedback {
+fn for_finding(finding: &Finding) -> Feedback {
     let hint = match finding.rule.as_str() {
         "review.failed" => "the program was not judged: ask again later, or see to the model's server",
         "review.unreadable" => "make it shorter, or plain UTF-8",
         _ => "write it without what was found, or make plain what that is for",
     };
-    Feedback { line: Some(finding.line), ..new(&finding.rule, finding.message.clone(), hint) }
+    let line = finding.file.is_none().then_some(finding.line);
+    Feedback { line, ..new(&finding.rule, finding.message.clone(), hint) }
 }
 
 fn for_limit(limit: LimitKind, limits: &Limits) -> Feedback {

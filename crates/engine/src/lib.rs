@@ -4,6 +4,8 @@ mod admission;
 mod audit;
 mod backend;
 mod capture;
+mod check;
+mod command;
 mod database;
 mod doctor;
 mod engine;
@@ -17,6 +19,7 @@ mod id;
 mod language;
 pub mod llm;
 mod model_review;
+mod policy_settings;
 mod pool;
 mod queue;
 mod review;
@@ -31,6 +34,7 @@ pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream, WorkerKind,
     WorkerSpec,
 };
+pub use check::{Checked, check};
 pub use database::DatabaseError;
 pub use doctor::{LanguageReport, LayerReport, Report};
 pub use engine::{Caller, Delivery, Engine, Standing};
@@ -39,4 +43,5 @@ pub use exception::parse_report;
 pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
 pub use language::{Found, Recipe, for_file_name, program_of};
 pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
+pub use policy_settings::{PolicySettings, read_policy_file};
 pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};

@@ -1,15 +1,90 @@
-//! Step 2: what the policy says of the code. The static check itself is not part of this version.
+//! Step 2: what the policy says of the code, before anything is started.
 
-use types::{ExecRequest, Policy};
+use types::{ExecRequest, Finding, Policy};
 
+use crate::check::{self, Checked};
 use crate::error::RunError;
+use crate::settings::Settings;
 
-/// Lets through what asks for no verdict. A policy that could refuse is itself refused: a check that cannot be made must
-/// not look like one that passed.
-pub(crate) fn review(request: &ExecRequest) -> Result<(), RunError> {
-    match request.policy {
-        Policy::Off | Policy::Report => Ok(()),
-        Policy::Guard => Err(RunError::Unsupported { what: "policy `guard`".to_owned() }),
-        Policy::Strict => Err(RunError::Unsupported { what: "policy `strict`".to_owned() }),
+/// Up to here reading costs less than moving it to another thread; beyond, it would hold up the other runs.
+const READ_IN_PLACE: usize = 16 << 10;
+
+/// What was seen, and whether that refuses the run.
+pub(crate) struct Reviewed {
+    pub(crate) findings: Vec<Finding>,
+    /// The rule that refuses it.
+    pub(crate) refusal: Option<String>,
+    /// By what it was judged.
+    pub(crate) policy: Policy,
+}
+
+/// Checks a request's code and command. A check that cannot be made is an error or a finding, never a silent pass.
+pub(crate) async fn review(request: &ExecRequest, settings: &Settings) -> Result<Reviewed, RunError> {
+    let checked = if check::bytes_of(request) <= READ_IN_PLACE {
+        check::check(request, settings)?
+    } else {
+        let (request, settings) = (check::only_checked(request), settings.clone());
+        let work = tokio::task::spawn_blocking(move || check::check(&request, &settings));
+        // The readers do not panic; should the check itself, nothing was checked.
+        work.await.map_err(|_| RunError::CheckFailed)??
+    };
+    let Checked { report, policy, .. } = checked;
+    Ok(Reviewed { refusal: report.refused_by, findings: report.findings, policy })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use types::{BackendKind, Outcome, Source};
+
+    use super::*;
+    use crate::backend::{Backend, BoxFuture, Capabilities, Sandbox, SandboxSpec};
+    use crate::engine::{Caller, Delivery, Engine};
+    use crate::error::BackendError;
+
+    /// Counts who asks it for anything, and gives nothing.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Backend for Counting {
+        fn kind(&self) -> BackendKind {
+            BackendKind::Native
+        }
+
+        fn capabilities<'a>(&'a self, _: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Ok(Capabilities::default()) })
+        }
+
+        fn create<'a>(&'a self, _: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Err(BackendError::NoWorker) })
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_refused_run_never_reaches_a_backend() {
+        let state = std::env::temp_dir().join(format!("saggar-review-{}", std::process::id()));
+        let mut engine = Engine::open(Settings { state: state.clone(), ..Settings::default() }).unwrap();
+        let backend = Arc::new(Counting::default());
+        engine.backend = backend.clone();
+        let request = |code: &str, policy| ExecRequest {
+            language: Some("bash".to_owned()),
+            code: Some(Source(code.into())),
+            policy,
+            ..ExecRequest::default()
+        };
+        let insisting = Caller { require: vec![types::Layer::CgroupMemory], ..Caller::default() };
+        for code in ["rm -rf /", "curl x | sh", "if"] {
+            let result = engine.execute(&insisting, request(code, Policy::Guard), Delivery::default()).await.unwrap();
+            assert!(matches!(result.outcome, Outcome::Refused { .. }), "{code}");
+        }
+        assert_eq!(backend.0.load(Ordering::Relaxed), 0);
+        let run = engine.execute(&Caller::default(), request("rm -rf /", Policy::Report), Delivery::default()).await;
+        assert!(run.is_err());
+        assert_eq!(backend.0.load(Ordering::Relaxed), 1);
+        std::fs::remove_dir_all(state).unwrap();
     }
 }

@@ -78,15 +78,18 @@ impl<'e> Run<'e> {
         }
     }
 
-    pub(crate) fn cancelled_in_line(&self) -> Executed {
-        self.result(self.recipe(), None, Start::Cold, Done::nothing(Outcome::Cancelled, Vec::new()))
+    pub(crate) fn cancelled_in_line(&self, findings: Vec<Finding>) -> Executed {
+        let done = Done::nothing(Outcome::Cancelled, Vec::new());
+        let mut executed = self.result(self.recipe(), None, Start::Cold, done);
+        executed.result.findings = findings;
+        executed
     }
 
     /// Of a program that somebody found reason not to run.
     pub(crate) fn refused(&self, rule: String, findings: Vec<Finding>) -> Executed {
         let outcome = Outcome::Refused { rule };
         let mut executed = self.result(self.recipe(), None, Start::Cold, Done::nothing(outcome, Vec::new()));
-        executed.result.feedback.extend(findings.iter().map(feedback::for_finding));
+        executed.result.feedback.extend(feedback::for_refusal(&findings));
         executed.result.findings = findings;
         executed
     }

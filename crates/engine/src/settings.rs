@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::model_review::ReviewSettings;
+use crate::policy_settings::{PolicySection, PolicySettings};
 use crate::usage::Prices;
 use serde::Deserialize;
 use types::{Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
@@ -40,6 +41,8 @@ pub struct Settings {
     pub admission: AdmissionSettings,
     /// What is written down.
     pub audit: AuditSettings,
+    /// What the static check asks of every request.
+    pub policy: PolicySettings,
 }
 
 /// The audit trail.
@@ -193,6 +196,30 @@ pub enum SettingsError {
         /// Of which model.
         model: String,
     },
+    /// A policy file cannot be read.
+    #[error("cannot read the policy file `{}`", path.display())]
+    PolicyRead {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A policy file is not TOML, or has a key that does not exist.
+    #[error("the policy file `{}` is wrong: {}", path.display(), source.message())]
+    PolicyParse {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A preset that does not exist.
+    #[error("the settings `{}` are wrong: there is no preset `{name}`", path.display())]
+    Preset {
+        /// The file.
+        path: PathBuf,
+        /// As written.
+        name: String,
+    },
     /// Neither `SAGGAR_HOME` nor a home to derive it from.
     #[error("there is no place for the state folder: neither SAGGAR_HOME nor HOME is set")]
     NoHome,
@@ -205,18 +232,23 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
                 "prices are US dollars for a million tokens: { input = 0.15, cached = 0.075, output = 0.6 }"
             }
+            Self::PolicyRead { .. } => "check --policy-file, and `file` of [policy] in the settings",
+            Self::PolicyParse { .. } => {
+                "known keys: allow_imports, deny_imports, commands, ignore, [tools], [files], [[rules]]; docs/POLICY.md has an example"
+            }
+            Self::Preset { .. } => "presets: repository",
             Self::Pool { .. } => "with 0 every run would wait for ever",
             Self::Limit { .. } => "limits must be above zero and below the ceiling",
             Self::NoHome => "set SAGGAR_HOME to a folder that you may write",
         };
         let mut message = self.to_string();
-        if let Self::Read { source, .. } = self {
+        if let Self::Read { source, .. } | Self::PolicyRead { source, .. } = self {
             message = format!("{message}: {source}");
         }
         ErrorBody { code: ErrorCode::InvalidSettings, message, hint: hint.to_owned() }
@@ -239,6 +271,7 @@ struct File {
     prices: Prices,
     admission: AdmissionSettings,
     audit: AuditSettings,
+    policy: PolicySection,
 }
 
 impl Settings {
@@ -301,6 +334,7 @@ impl Settings {
             prices: file.prices,
             admission: file.admission,
             audit: file.audit,
+            policy: file.policy.resolve(path)?,
         })
     }
 }
@@ -370,6 +404,17 @@ mod tests {
             let error = resolve(bad).unwrap_err();
             assert!(error.contains(why), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn a_file_sets_the_least_policy_and_the_commands() {
+        let settings = resolve("[policy]\nleast = 'guard'\ndeny_imports = ['socket']\npreset = 'repository'").unwrap();
+        assert_eq!(settings.policy.least, types::Policy::Guard);
+        assert_eq!(settings.policy.file.deny_imports, ["socket"]);
+        assert_eq!(settings.policy.commands.map(|commands| commands.len()), Some(18));
+        assert_eq!(resolve("").unwrap().policy.commands, None);
+        assert!(resolve("[policy]\npreset = 'all'").unwrap_err().contains("no preset"));
+        assert!(resolve("[policy]\nlest = 'guard'").unwrap_err().contains("unknown field"));
     }
 
     #[test]

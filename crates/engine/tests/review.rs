@@ -79,6 +79,8 @@ fn program(code: &str) -> ExecRequest {
         language: Some("bash".to_owned()),
         code: Some(Source(code.into())),
         review: true,
+        // The static check has tests of its own.
+        policy: Policy::Off,
         ..ExecRequest::default()
     }
 }
@@ -106,6 +108,7 @@ fn an_approved_program_runs_and_a_rejected_one_never_reaches_the_backend() {
             column: 1,
             message: message.to_owned(),
             blocks,
+            file: None,
         };
         assert_eq!(
             result.findings,
@@ -403,7 +406,7 @@ fn the_same_question_is_asked_once() {
         assert_eq!((&again.findings, again.refused_by), (&first.findings, first.refused_by));
         assert_eq!((first.usage.calls, again.usage.calls), (1, 0));
         // Anything that could change the answer is another question.
-        let strict = ExecRequest { policy: Policy::Off, ..program(CODE) };
+        let strict = ExecRequest { policy: Policy::Strict, ..program(CODE) };
         let file = InputFile { path: RelPath::new("os.py").unwrap(), content: FileContent::Text(String::new()) };
         let with_file = ExecRequest { files: vec![file], ..program(CODE) };
         let shell = ExecRequest { language: Some("perl".to_owned()), ..program(CODE) };

@@ -161,6 +161,7 @@ fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::InvalidSettings
         | ErrorCode::StateUnwritable
         | ErrorCode::OutputUnwritable
+        | ErrorCode::CheckFailed
         | ErrorCode::SandboxFailed
         | ErrorCode::CannotListen
         | ErrorCode::ServerGone => StatusCode::INTERNAL_SERVER_ERROR,

@@ -32,6 +32,8 @@ pub enum ErrorCode {
     ResourcesExhausted,
     /// Known to the contract, not to this version or this host.
     Unsupported,
+    /// The static check itself failed.
+    CheckFailed,
     /// The sandbox could not be set up or watched.
     SandboxFailed,
     /// The server's key is missing or wrong.
@@ -78,6 +80,7 @@ impl ErrorCode {
             | Self::OutputUnwritable
             | Self::ResourcesExhausted
             | Self::Unsupported
+            | Self::CheckFailed
             | Self::SandboxFailed
             | Self::Unauthorized
             | Self::WrongHost

@@ -8,6 +8,7 @@ mod layer;
 mod limits;
 mod outcome;
 mod path;
+mod policy;
 mod quantity;
 mod request;
 mod result;
@@ -18,6 +19,7 @@ pub use layer::{Layer, UnknownLayer};
 pub use limits::{Ceiling, LimitError, Limits, LimitsSpec};
 pub use outcome::{LimitKind, Outcome};
 pub use path::{GuestPath, PathError, RelPath};
+pub use policy::{ImportLists, OwnMatch, OwnRule, PolicyFile, ToolFiles};
 pub use quantity::{QuantityError, parse_duration, parse_size};
 pub use request::{BackendKind, ExecRequest, FileContent, InputFile, Network, Policy, Source};
 pub use result::{

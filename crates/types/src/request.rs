@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LimitsSpec, RelPath};
+use crate::{LimitsSpec, PolicyFile, RelPath};
 
 /// One run, as every door hands it to the engine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,12 @@ pub struct ExecRequest {
     pub policy: Policy,
     /// Whether a model must review the program first.
     pub review: bool,
+    /// If not empty, the code may import nothing else.
+    pub allow_imports: Vec<String>,
+    /// What the code may not import.
+    pub deny_imports: Vec<String>,
+    /// Lists and rules on top of the built-in ones: what a policy file holds.
+    pub policy_file: Option<PolicyFile>,
     /// What isolates.
     pub backend: BackendKind,
     /// What the root is made from; the host's system folders if absent.
@@ -103,7 +109,7 @@ pub enum Network {
 }
 
 /// What the static check does with its findings.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// No check.
@@ -111,10 +117,23 @@ pub enum Policy {
     /// Findings are reported, nothing is refused.
     #[default]
     Report,
-    /// Dangerous findings refuse the run.
+    /// What is critical refuses the run, or more than 15 points in sum.
     Guard,
-    /// Every finding refuses the run.
+    /// Everything of medium severity and above refuses the run.
     Strict,
+}
+
+impl Policy {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Report => "report",
+            Self::Guard => "guard",
+            Self::Strict => "strict",
+        }
+    }
 }
 
 /// What isolates a run.

@@ -142,6 +142,9 @@ pub struct Finding {
     pub message: String,
     /// Whether it refuses the run.
     pub blocks: bool,
+    /// The file of the run that it is in, if that is not the program itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// How bad a finding is.

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod bench;
+pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod run;

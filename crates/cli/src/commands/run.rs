@@ -56,7 +56,7 @@ impl Run {
     }
 }
 
-fn read_code(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_code(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut code = Vec::new();
     let read = if path == Path::new("-") {
         std::io::stdin().read_to_end(&mut code)
@@ -136,7 +136,12 @@ fn talk(result: &ExecResult, live: &mut Live) {
         Outcome::Cancelled => Live::say("saggar: cancelled"),
         Outcome::Signaled { .. } | Outcome::LimitExceeded { .. } | Outcome::Refused { .. } => {
             // A refusal has its reasons, and all of them matter.
-            let most = if matches!(result.outcome, Outcome::Refused { .. }) { 10 } else { 1 };
+            let most = if let Outcome::Refused { rule } = &result.outcome {
+                Live::say(&format!("saggar: refused by {rule}"));
+                10
+            } else {
+                1
+            };
             for feedback in result.feedback.iter().take(most) {
                 Live::say(&format!("saggar: {}\nhint: {}", feedback.message, feedback.hint));
             }

@@ -170,6 +170,11 @@ impl<'a> Account<'a> {
         Self { audit, caller, facts, open: true }
     }
 
+    /// By what the code was judged: the request's policy, or a stricter one of the settings.
+    pub(crate) fn policy(&mut self, policy: Policy) {
+        self.facts.policy = policy;
+    }
+
     /// What admission made of the limits.
     pub(crate) fn grant(&mut self, limits: &Limits) {
         self.facts.limits_granted = Some(compact(&written(limits)));

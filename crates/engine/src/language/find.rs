@@ -51,6 +51,25 @@ impl Found {
         let folder = Path::new(&self.program).parent()?;
         if is_system(folder) { None } else { folder.to_str() }
     }
+
+    /// The version of a Python, told from the names of its files: starting it to ask would cost more than the question.
+    pub(crate) fn python_version(&self) -> Option<(u8, u8)> {
+        let program = fs::canonicalize(&self.program).ok()?;
+        let by_name = program.file_name()?.to_str().and_then(python_name);
+        by_name.or_else(|| {
+            let library = program.parent()?.parent()?.join("lib");
+            let names = fs::read_dir(library).ok()?.flatten().map(|entry| entry.file_name());
+            let mut versions = names.filter_map(|name| python_name(name.to_str()?));
+            // Two of them beside one program say nothing.
+            versions.next().filter(|_| versions.next().is_none())
+        })
+    }
+}
+
+/// `python3.11` is 3.11.
+fn python_name(name: &str) -> Option<(u8, u8)> {
+    let (major, minor) = name.strip_prefix("python")?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Looks for `programs`: as the settings name one of them, else on PATH.

@@ -207,9 +207,18 @@ enum NoAnswer {
 
 /// The verdict decides about a run, so findings have no points to add up.
 fn ours(rule: &str, severity: Severity, message: String, blocks: bool) -> Finding {
-    Finding { rule: rule.to_owned(), severity, points: 0, line: 1, column: 1, message, blocks }
+    Finding { rule: rule.to_owned(), severity, points: 0, line: 1, column: 1, message, blocks, file: None }
 }
 
 fn theirs(Remark { line, severity, message }: Remark) -> Finding {
-    Finding { rule: "review.finding".to_owned(), severity, points: 0, line, column: 1, message, blocks: false }
+    Finding {
+        rule: "review.finding".to_owned(),
+        severity,
+        points: 0,
+        line,
+        column: 1,
+        message,
+        blocks: false,
+        file: None,
+    }
 }

@@ -1,0 +1,118 @@
+//! `saggar check`: what can be said of code without running it.
+
+mod sarif;
+mod show;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use engine::{Checked, Engine, Settings};
+use serde::Serialize;
+use types::{Finding, RelPath, Source};
+
+use super::run::read_code;
+use crate::failure::{Failure, print_json};
+use crate::in_runtime;
+use crate::options::{Lists, PolicyOption, wrong};
+
+/// Say what code would do, without running it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  saggar check script.py\n  saggar check -c 'import os; os.system(\"id\")' --json\n  saggar check --policy strict --allow-import math --allow-import json solution.py\n\nExit code: 0 if nothing blocks, 1 if something blocks or the code cannot be parsed, 2 wrong usage."
+)]
+pub(crate) struct Check {
+    /// The code, or - to read it from standard input
+    #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code")]
+    file: Option<PathBuf>,
+    /// The code's text
+    #[arg(short, value_name = "CODE")]
+    code: Option<String>,
+    /// Language [default: by the file's ending, else python]
+    #[arg(short, long)]
+    language: Option<String>,
+    /// What blocks
+    #[arg(long, value_enum, default_value = "guard")]
+    policy: PolicyOption,
+    #[command(flatten)]
+    lists: Lists,
+    /// Let a model review the code too
+    #[arg(long)]
+    review: bool,
+    /// Print the findings as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the findings as SARIF 2.1.0
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) sarif: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Answer<'a> {
+    ok: bool,
+    language: Option<&'a str>,
+    policy: &'a str,
+    findings: &'a [Finding],
+    syntax_error: Option<Place<'a>>,
+    points: u32,
+}
+
+#[derive(Serialize)]
+struct Place<'a> {
+    line: u32,
+    column: u32,
+    message: &'a str,
+}
+
+impl Check {
+    pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+        let from_stdin = self.file.as_deref() == Some(Path::new("-"));
+        let code = match (&self.file, self.code) {
+            (_, Some(code)) => code.into_bytes(),
+            (Some(path), None) => read_code(path)?,
+            (None, None) => return Err(wrong("give a FILE or -c CODE".to_owned())),
+        };
+        let name = self.file.as_deref().filter(|_| !from_stdin).and_then(Path::file_name).and_then(OsStr::to_str);
+        let mut request = self.lists.request()?;
+        request.policy = self.policy.into();
+        request.language = self.language.or_else(|| name.and_then(engine::for_file_name).map(str::to_owned));
+        request.file_name = name.and_then(|name| RelPath::new(name).ok());
+        request.code = Some(Source(code));
+        let settings = Settings::load(config)?;
+        let mut checked = engine::check(&request, &settings)?;
+        if self.review {
+            let engine = Engine::open(settings)?;
+            let opinion = in_runtime(async { Ok(engine.review(&request).await?) })?;
+            checked.report.findings.extend(opinion.findings);
+            checked.report.refused_by = checked.report.refused_by.or(opinion.refused_by.map(str::to_owned));
+        }
+        let ok = checked.report.refused_by.is_none() && checked.report.syntax_error.is_none();
+        let code = request.code.map(|code| code.0).unwrap_or_default();
+        let shown = self.file.as_deref().filter(|_| !from_stdin).map_or("<code>".into(), |path| path.to_string_lossy());
+        if self.json {
+            print_json(&answer(&checked, ok))?;
+        } else if self.sarif {
+            print_json(&sarif::log(&checked.report, &shown))?;
+        } else {
+            show::print(&checked, &code, &shown)?;
+        }
+        Ok(u8::from(!ok))
+    }
+}
+
+fn answer(checked: &Checked, ok: bool) -> Answer<'_> {
+    let report = &checked.report;
+    Answer {
+        ok,
+        language: checked.language,
+        policy: checked.policy.name(),
+        findings: &report.findings,
+        syntax_error: report.syntax_error.as_ref().map(|error| Place {
+            line: error.line,
+            column: error.column,
+            message: &error.message,
+        }),
+        points: report.points,
+    }
+}

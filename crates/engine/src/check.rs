@@ -1,0 +1,190 @@
+//! The static check of a request: which parts are read, by which lists, and what comes of it.
+
+use policy::{Imports, ImportsOf, Language, Options, Report};
+use types::{ExecRequest, FileContent, Finding, ImportLists, Policy, PolicyFile, Severity};
+
+use crate::admission;
+use crate::command;
+use crate::error::RunError;
+use crate::language::{self, Found};
+use crate::settings::Settings;
+
+/// Code that this version reads, every later one does.
+const OLDEST_PYTHON: (u8, u8) = (3, 7);
+
+/// What was seen in a request.
+#[derive(Debug)]
+pub struct Checked {
+    /// The findings, and whether they refuse it.
+    pub report: Report,
+    /// By this policy: the request's, or the settings' if that is stricter.
+    pub policy: Policy,
+    /// The recipe's name; `None` for a command.
+    pub language: Option<&'static str>,
+}
+
+/// Reads a request's code, the files that come with it and its command. Nothing is executed.
+pub fn check(request: &ExecRequest, settings: &Settings) -> Result<Checked, RunError> {
+    let policy = request.policy.max(settings.policy.least);
+    let own = request.policy_file.as_ref();
+    if settings.policy.least >= Policy::Guard && own.is_some_and(|own| !own.ignore.is_empty()) {
+        return Err(RunError::Request("the settings hold every request to a policy: `ignore` is not allowed"));
+    }
+    let language = match (&request.code, request.language.as_deref()) {
+        (Some(_), name) => {
+            let name = name.unwrap_or("python");
+            Some(language::recipe(name).ok_or_else(|| RunError::UnknownLanguage(name.to_owned()))?.name)
+        }
+        (None, _) => None,
+    };
+    let mut parts = Vec::new();
+    if policy != Policy::Off {
+        let reader = Reader { request, settings, own, policy };
+        if let (Some(code), Some(name)) = (&request.code, language) {
+            parts.push(reader.code(&code.0, name));
+        }
+        parts.extend(request.files.iter().filter_map(|file| reader.file(file.path.as_str(), &file.content)));
+        if let Some(argv) = &request.argv {
+            parts.push(policy::check_command(argv, &reader.options(None)));
+        }
+    }
+    let mut report = Report::join(parts, policy);
+    // The list is the owner's: it holds whatever the policy.
+    if let Some(finding) = command::refused(request, settings) {
+        report.refused_by = Some(finding.rule.clone());
+        report.findings.insert(0, finding);
+    }
+    Ok(Checked { report, policy, language })
+}
+
+/// How much there is to read.
+pub(crate) fn bytes_of(request: &ExecRequest) -> usize {
+    let files = request.files.iter().map(|file| match &file.content {
+        FileContent::Text(text) | FileContent::Base64(text) => text.len(),
+        FileContent::Host(_) => 0,
+    });
+    request.code.as_ref().map_or(0, |code| code.0.len()) + files.sum::<usize>()
+}
+
+/// A copy of what the check looks at.
+pub(crate) fn only_checked(request: &ExecRequest) -> ExecRequest {
+    let read = |file: &&types::InputFile| Language::by_file_name(file.path.as_str()).is_some();
+    ExecRequest {
+        language: request.language.clone(),
+        code: request.code.clone(),
+        argv: request.argv.clone(),
+        files: request.files.iter().filter(read).cloned().collect(),
+        env: request.env.clone(),
+        policy: request.policy,
+        allow_imports: request.allow_imports.clone(),
+        deny_imports: request.deny_imports.clone(),
+        policy_file: request.policy_file.clone(),
+        ..ExecRequest::default()
+    }
+}
+
+/// Reads the parts of one request.
+struct Reader<'a> {
+    request: &'a ExecRequest,
+    settings: &'a Settings,
+    own: Option<&'a PolicyFile>,
+    policy: Policy,
+}
+
+impl Reader<'_> {
+    fn code(&self, code: &[u8], name: &'static str) -> Report {
+        match Language::by_name(name) {
+            Some(language) => self.read(code, language, None),
+            None => unread(name),
+        }
+    }
+
+    /// A file that comes with the code, if it is code too. Those of the caller's own disk are the caller's own.
+    fn file(&self, path: &str, content: &FileContent) -> Option<Report> {
+        let language = Language::by_file_name(path)?;
+        let bytes = match content {
+            FileContent::Text(text) => text.as_bytes().to_vec(),
+            FileContent::Base64(text) => admission::decode(text)?,
+            FileContent::Host(_) => return None,
+        };
+        let mut report = self.read(&bytes, language, Some(path));
+        for finding in &mut report.findings {
+            finding.file = Some(path.to_owned());
+        }
+        report.syntax_error = None;
+        Some(report)
+    }
+
+    /// What any Python reads is read without asking which one is here: looking for it costs more than reading.
+    fn read(&self, code: &[u8], language: Language, file: Option<&str>) -> Report {
+        let mut options = self.options(file);
+        options.version = Some(OLDEST_PYTHON);
+        let report = policy::check(code, language, &options);
+        if language != Language::Python || report.syntax_error.is_none() {
+            return report;
+        }
+        options.version = language::program_of("python", self.settings).as_ref().and_then(Found::python_version);
+        policy::check(code, language, &options)
+    }
+
+    /// How one part is judged. A trusted file has only the lists that are meant for such.
+    fn options(&self, file: Option<&str>) -> Options {
+        let owners = &self.settings.policy.file;
+        let mut lists = Vec::new();
+        let is_tool = |policy: &PolicyFile| file.is_some_and(|file| policy.tools.files.iter().any(|tool| tool == file));
+        // Who may trust a file on the owner's behalf is the owner; a request trusts on its own behalf only.
+        for (policy, asked) in [(Some(owners), None), (self.own, Some(self.request))] {
+            if policy.is_some_and(is_tool) {
+                let tools = policy.map(|policy| &policy.tools);
+                lists.extend(
+                    tools.map(|tools| Imports { allow: tools.allow_imports.clone(), deny: tools.deny_imports.clone() }),
+                );
+                continue;
+            }
+            lists.extend(
+                policy.map(|policy| Imports { allow: policy.allow_imports.clone(), deny: policy.deny_imports.clone() }),
+            );
+            lists.extend(
+                asked.map(|request| Imports {
+                    allow: request.allow_imports.clone(),
+                    deny: request.deny_imports.clone(),
+                }),
+            );
+            let own = file.and_then(|file| policy.and_then(|policy| policy.files.get(file)));
+            lists.extend(own.map(|ImportLists { allow_imports, deny_imports }| Imports {
+                allow: allow_imports.clone(),
+                deny: deny_imports.clone(),
+            }));
+        }
+        Options {
+            policy: self.policy,
+            version: None,
+            imports: ImportsOf { lists, own: self.modules() },
+            rules: owners.rules.iter().chain(self.own.iter().flat_map(|own| &own.rules)).cloned().collect(),
+            ignore: owners.ignore.iter().chain(self.own.iter().flat_map(|own| &own.ignore)).cloned().collect(),
+        }
+    }
+
+    /// Modules that are files of this run: no list has to name them.
+    fn modules(&self) -> Vec<String> {
+        let stem = |path: &str| path.rsplit_once('.').map_or(path, |(stem, _)| stem).to_owned();
+        let first = |path: &str| path.split('/').next().unwrap_or(path).to_owned();
+        let files = self.request.files.iter().map(|file| file.path.as_str());
+        files.filter(|path| Language::by_file_name(path).is_some()).map(|path| first(&stem(path))).collect()
+    }
+}
+
+/// A language without a reader: that must not look like a check that passed.
+fn unread(language: &str) -> Report {
+    let finding = Finding {
+        rule: "policy.unread".to_owned(),
+        severity: Severity::Medium,
+        points: 0,
+        line: 1,
+        column: 1,
+        message: format!("there is no static check for {language}: nothing was judged"),
+        blocks: false,
+        file: None,
+    };
+    Report { findings: vec![finding], ..Report::default() }
+}

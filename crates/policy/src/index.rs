@@ -1,0 +1,106 @@
+//! Rules by what they match, so that a fact costs a look-up and not a walk through the table.
+
+use std::collections::HashMap;
+
+use crate::rule::{Match, Names, Rule, Shape};
+
+/// One kind of name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Import,
+    Name,
+    Call,
+    Attribute,
+    Method,
+    Command,
+}
+
+/// The rules of one table.
+pub(crate) struct Index<'r> {
+    rules: &'r [Rule],
+    names: HashMap<(Kind, &'r str), Vec<usize>>,
+    /// Entries that end in `.*`, without it.
+    below: HashMap<(Kind, &'r str), Vec<usize>>,
+    texts: Vec<(String, usize)>,
+    shapes: HashMap<Shape, usize>,
+}
+
+impl<'r> Index<'r> {
+    pub(crate) fn new(rules: &'r [Rule]) -> Self {
+        let mut index =
+            Self { rules, names: HashMap::new(), below: HashMap::new(), texts: Vec::new(), shapes: HashMap::new() };
+        for (number, rule) in rules.iter().enumerate() {
+            match &rule.matches {
+                Match::Import(names) => index.add(Kind::Import, names, number),
+                Match::Name(names) => index.add(Kind::Name, names, number),
+                Match::Call(names) => index.add(Kind::Call, names, number),
+                Match::Attribute(names) => index.add(Kind::Attribute, names, number),
+                Match::Method(names) => index.add(Kind::Method, names, number),
+                Match::Command(names) => index.add(Kind::Command, names, number),
+                Match::Text(names) => {
+                    index.texts.extend(names.iter().map(|text| (text.to_lowercase(), number)));
+                }
+                Match::Shape(shape) => {
+                    index.shapes.insert(*shape, number);
+                }
+            }
+        }
+        index
+    }
+
+    fn add(&mut self, kind: Kind, names: &'r Names, rule: usize) {
+        for name in names.iter() {
+            let (map, name) = match name.strip_suffix(".*") {
+                Some(name) => (&mut self.below, name),
+                None => (&mut self.names, name),
+            };
+            map.entry((kind, name)).or_default().push(rule);
+        }
+    }
+
+    /// Rules about this very name, or about everything below something that it is below.
+    pub(crate) fn find(&self, kind: Kind, name: &str) -> Vec<&'r Rule> {
+        if self.rules.is_empty() {
+            return Vec::new();
+        }
+        let exact = self.names.get(&(kind, name)).into_iter().flatten();
+        let above = (!self.below.is_empty()).then(|| ancestors(name)).into_iter().flatten();
+        let below = above.filter_map(|above| self.below.get(&(kind, above))).flatten();
+        exact.chain(below).filter_map(|number| self.rules.get(*number)).collect()
+    }
+
+    /// Rules about this module or one that it is part of.
+    pub(crate) fn find_module(&self, module: &str) -> Vec<&'r Rule> {
+        if self.rules.is_empty() {
+            return Vec::new();
+        }
+        let names = std::iter::once(module).chain(ancestors(module));
+        names
+            .filter_map(|name| self.names.get(&(Kind::Import, name)))
+            .flatten()
+            .filter_map(|n| self.rules.get(*n))
+            .collect()
+    }
+
+    pub(crate) fn knows(&self, kind: Kind, name: &str) -> bool {
+        self.names.contains_key(&(kind, name))
+    }
+
+    pub(crate) fn find_texts(&self, lower: &str) -> Vec<&'r Rule> {
+        let found = self.texts.iter().filter(|(text, _)| lower.contains(text));
+        found.filter_map(|(_, n)| self.rules.get(*n)).collect()
+    }
+
+    pub(crate) fn has_texts(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
+    pub(crate) fn find_shape(&self, shape: Shape) -> Option<&'r Rule> {
+        self.shapes.get(&shape).and_then(|number| self.rules.get(*number))
+    }
+}
+
+/// `a.b`, `a` for `a.b.c`; slashes part the names of Node's modules. Deep paths are cut where they are made.
+fn ancestors(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(name), |name| name.rfind(['.', '/']).and_then(|at| name.get(..at))).skip(1)
+}

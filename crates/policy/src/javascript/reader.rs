@@ -1,0 +1,371 @@
+//! One walk over the tree, bottom up: each expression is looked at once, and tells what it may stand for.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use oxc_ast::ast::{
+    ArrayExpressionElement, BreakStatement, CatchParameter, ChainElement, Class, DoWhileStatement,
+    ExportAllDeclaration, ExportFromDeclaration, Expression, ForStatement, FormalParameters, Function,
+    ImportDeclaration, Program, ReturnStatement, Statement, TSImportEqualsDeclaration, TSModuleReference,
+    TemplateLiteral, ThrowStatement, VariableDeclarator, WhileStatement,
+};
+use oxc_ast_visit::{Visit, walk};
+use oxc_syntax::operator::{AssignmentOperator, BinaryOperator};
+use oxc_syntax::scope::{ScopeFlags, ScopeId};
+
+use super::bind::start;
+use crate::rule::Shape;
+use crate::scope::{Kind, Scopes};
+use crate::sink::Sink;
+use crate::value::{MOST_ITEMS, MOST_TEXT, Value, Values};
+
+/// Reads one program.
+pub(super) struct Reader<'a, 's, 'k> {
+    pub(super) sink: &'s mut Sink<'k>,
+    pub(super) scopes: Scopes<'a>,
+    /// What properties were set to, of whatever object.
+    pub(super) properties: HashMap<&'a str, Values>,
+    /// Whether this is a statement of the program itself, not one in a block.
+    pub(super) top: bool,
+    /// For each loop around this place, whether a `break` leaves it.
+    loops: Vec<bool>,
+    /// Ways out of the function so far.
+    pub(super) exits: usize,
+    /// Above zero where texts are meant for people.
+    pub(super) prose: usize,
+}
+
+/// Reads a program. Twice: what is bound further down is known the second time, and only then is anything told.
+pub(super) fn read(program: &Program<'_>, sink: &mut Sink<'_>) {
+    let mut reader = Reader {
+        sink,
+        scopes: Scopes::new(),
+        properties: HashMap::new(),
+        top: false,
+        loops: Vec::new(),
+        exits: 0,
+        prose: 0,
+    };
+    reader.sink.quiet = true;
+    reader.statements(program);
+    reader.sink.quiet = false;
+    reader.statements(program);
+}
+
+impl<'a> Visit<'a> for Reader<'a, '_, '_> {
+    fn enter_scope(&mut self, _: ScopeFlags, _: &Cell<Option<ScopeId>>) {
+        self.scopes.enter(Kind::Function);
+    }
+
+    fn leave_scope(&mut self) {
+        self.scopes.leave();
+    }
+
+    fn visit_expression(&mut self, expression: &Expression<'a>) {
+        self.eval(expression);
+    }
+
+    fn visit_variable_declarator(&mut self, declarator: &VariableDeclarator<'a>) {
+        let values = declarator.init.as_ref().map(|init| self.eval(init)).unwrap_or_default();
+        self.bind_pattern(&declarator.id, &values);
+    }
+
+    fn visit_function(&mut self, function: &Function<'a>, flags: ScopeFlags) {
+        if let Some(id) = &function.id {
+            self.bind(id.name.as_str(), Values::default());
+        }
+        let (loops, exits, top) = (std::mem::take(&mut self.loops), self.exits, std::mem::take(&mut self.top));
+        walk::walk_function(self, function, flags);
+        (self.loops, self.exits, self.top) = (loops, exits, top);
+    }
+
+    fn visit_formal_parameters(&mut self, parameters: &FormalParameters<'a>) {
+        for parameter in &parameters.items {
+            let values = parameter.initializer.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+            self.bind_pattern(&parameter.pattern, &values);
+        }
+        if let Some(rest) = &parameters.rest {
+            self.bind_pattern(&rest.rest.argument, &Values::default());
+        }
+    }
+
+    fn visit_catch_parameter(&mut self, parameter: &CatchParameter<'a>) {
+        self.bind_pattern(&parameter.pattern, &Values::default());
+    }
+
+    fn visit_class(&mut self, class: &Class<'a>) {
+        if let Some(id) = &class.id {
+            self.bind(id.name.as_str(), Values::default());
+        }
+        walk::walk_class(self, class);
+    }
+
+    fn visit_import_declaration(&mut self, declaration: &ImportDeclaration<'a>) {
+        self.import_declaration(declaration);
+    }
+
+    fn visit_export_all_declaration(&mut self, declaration: &ExportAllDeclaration<'a>) {
+        self.module(declaration.source.value.as_str(), start(declaration));
+    }
+
+    fn visit_export_from_declaration(&mut self, declaration: &ExportFromDeclaration<'a>) {
+        self.module(declaration.source.value.as_str(), start(declaration));
+    }
+
+    fn visit_ts_import_equals_declaration(&mut self, declaration: &TSImportEqualsDeclaration<'a>) {
+        if let TSModuleReference::ExternalModuleReference(module) = &declaration.module_reference {
+            let values = self.module(module.expression.value.as_str(), start(declaration));
+            self.bind(declaration.id.name.as_str(), values);
+        }
+    }
+
+    fn visit_while_statement(&mut self, statement: &WhileStatement<'a>) {
+        self.visit_expression(&statement.test);
+        self.repeat(is_true(&statement.test), start(statement), &statement.body);
+    }
+
+    fn visit_do_while_statement(&mut self, statement: &DoWhileStatement<'a>) {
+        self.visit_expression(&statement.test);
+        self.repeat(is_true(&statement.test), start(statement), &statement.body);
+    }
+
+    fn visit_for_statement(&mut self, statement: &ForStatement<'a>) {
+        self.scopes.enter(Kind::Function);
+        if let Some(init) = &statement.init {
+            self.visit_for_statement_init(init);
+        }
+        if let Some(test) = &statement.test {
+            self.visit_expression(test);
+        }
+        if let Some(update) = &statement.update {
+            self.visit_expression(update);
+        }
+        self.repeat(statement.test.as_ref().is_none_or(is_true), start(statement), &statement.body);
+        self.scopes.leave();
+    }
+
+    fn visit_break_statement(&mut self, statement: &BreakStatement<'a>) {
+        match self.loops.last_mut() {
+            // A label leads further than one loop.
+            Some(left) if statement.label.is_none() => *left = true,
+            _ => self.exits += 1,
+        }
+    }
+
+    fn visit_return_statement(&mut self, statement: &ReturnStatement<'a>) {
+        self.exits += 1;
+        walk::walk_return_statement(self, statement);
+    }
+
+    fn visit_throw_statement(&mut self, statement: &ThrowStatement<'a>) {
+        self.exits += 1;
+        walk::walk_throw_statement(self, statement);
+    }
+}
+
+impl<'a> Reader<'a, '_, '_> {
+    fn statements(&mut self, program: &Program<'a>) {
+        for statement in &program.body {
+            self.top = !matches!(
+                statement,
+                Statement::BlockStatement(_) | Statement::IfStatement(_) | Statement::TryStatement(_)
+            );
+            self.visit_statement(statement);
+        }
+    }
+
+    fn repeat(&mut self, endless: bool, at: usize, body: &Statement<'a>) {
+        let before = self.exits;
+        self.loops.push(false);
+        self.visit_statement(body);
+        let left = self.loops.pop().unwrap_or(true);
+        if endless && !left && self.exits == before {
+            self.sink.shape(Shape::EndlessLoop, "", at);
+        }
+    }
+
+    /// What an expression may stand for; everything in it is told on the way.
+    pub(super) fn eval(&mut self, expression: &Expression<'a>) -> Values {
+        match expression {
+            Expression::StringLiteral(literal) => self.text(literal.value.as_str(), start(expression)),
+            Expression::TemplateLiteral(template) => self.template(template),
+            Expression::NumericLiteral(literal) => number(literal.value),
+            Expression::Identifier(name) => self.name(name.name.as_str(), start(expression)),
+            Expression::ThisExpression(_) => Values::default(),
+            Expression::ParenthesizedExpression(inner) => self.eval(&inner.expression),
+            Expression::AwaitExpression(inner) => {
+                self.exits += 1;
+                self.eval(&inner.argument)
+            }
+            Expression::YieldExpression(_) => {
+                self.exits += 1;
+                walk::walk_expression(self, expression);
+                Values::default()
+            }
+            Expression::TSAsExpression(inner) => self.eval(&inner.expression),
+            Expression::TSSatisfiesExpression(inner) => self.eval(&inner.expression),
+            Expression::TSNonNullExpression(inner) => self.eval(&inner.expression),
+            Expression::TSTypeAssertion(inner) => self.eval(&inner.expression),
+            Expression::SequenceExpression(sequence) => {
+                let mut last = Values::default();
+                for part in &sequence.expressions {
+                    last = self.eval(part);
+                }
+                last
+            }
+            Expression::ConditionalExpression(choice) => {
+                self.visit_expression(&choice.test);
+                let mut values = self.eval(&choice.consequent);
+                values.join(self.eval(&choice.alternate));
+                values
+            }
+            Expression::LogicalExpression(choice) => {
+                let mut values = self.eval(&choice.left);
+                values.join(self.eval(&choice.right));
+                values
+            }
+            Expression::BinaryExpression(operation) => {
+                let (left, right) = (self.eval(&operation.left), self.eval(&operation.right));
+                self.operate(&left, operation.operator, &right, start(expression))
+            }
+            Expression::AssignmentExpression(assignment) => {
+                let values = self.eval(&assignment.right);
+                let values = if assignment.operator == AssignmentOperator::Assign { values } else { Values::default() };
+                self.assign(&assignment.left, &values);
+                values
+            }
+            Expression::ArrayExpression(array) => self.array(&array.elements),
+            Expression::ChainExpression(chain) => {
+                if let Some(member) = chain.expression.as_member_expression() {
+                    return self.member_expression(member);
+                }
+                if let ChainElement::CallExpression(call) = &chain.expression {
+                    return self.call(call);
+                }
+                walk::walk_chain_element(self, &chain.expression);
+                Values::default()
+            }
+            Expression::CallExpression(call) => self.call(call),
+            Expression::NewExpression(new) => self.construct(new),
+            Expression::ImportExpression(import) => {
+                let source = self.eval(&import.source);
+                self.load(&source, start(expression))
+            }
+            Expression::ArrowFunctionExpression(arrow) => {
+                let (loops, exits, top) = (std::mem::take(&mut self.loops), self.exits, std::mem::take(&mut self.top));
+                walk::walk_arrow_function_expression(self, arrow);
+                (self.loops, self.exits, self.top) = (loops, exits, top);
+                Values::path("function")
+            }
+            Expression::FunctionExpression(_) => {
+                walk::walk_expression(self, expression);
+                Values::path("function")
+            }
+            other => {
+                if let Some(member) = other.as_member_expression() {
+                    return self.member_expression(member);
+                }
+                walk::walk_expression(self, other);
+                Values::default()
+            }
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &str, at: usize) -> Values {
+        if self.prose == 0 {
+            self.sink.text(text, at);
+        }
+        if text.len() <= MOST_TEXT { Values::text(text.to_owned()) } else { Values::default() }
+    }
+
+    fn template(&mut self, template: &TemplateLiteral<'a>) -> Values {
+        let at = start(template);
+        let mut text = Some(String::new());
+        let mut fills = template.expressions.iter();
+        for quasi in &template.quasis {
+            let more = quasi.value.cooked.as_ref().unwrap_or(&quasi.value.raw).as_str();
+            if self.prose == 0 {
+                self.sink.text(more, at);
+            }
+            let fill = fills.next().map(|fill| self.eval(fill));
+            let known = match &fill {
+                None => Some(String::new()),
+                Some(values) => values.iter().find_map(plain),
+            };
+            text = match (text, known) {
+                (Some(text), Some(known)) if text.len() + more.len() + known.len() <= MOST_TEXT => {
+                    Some(text + more + &known)
+                }
+                _ => None,
+            };
+        }
+        text.map(|text| self.text(&text, at)).unwrap_or_default()
+    }
+
+    fn array(&mut self, elements: &oxc_allocator::Vec<'a, ArrayExpressionElement<'a>>) -> Values {
+        let mut items = Vec::new();
+        for element in elements {
+            let values = match element {
+                ArrayExpressionElement::SpreadElement(spread) => self.eval(&spread.argument),
+                ArrayExpressionElement::Elision(_) => Values::default(),
+                element => element.as_expression().map(|element| self.eval(element)).unwrap_or_default(),
+            };
+            if items.len() <= MOST_ITEMS {
+                items.push(values.iter().next().cloned().unwrap_or(Value::Own));
+            }
+        }
+        if items.len() <= MOST_ITEMS { Values::one(Value::List(items.into())) } else { Values::default() }
+    }
+
+    fn operate(&mut self, left: &Values, operator: BinaryOperator, right: &Values, at: usize) -> Values {
+        match (operator, left.as_int(), right.as_int()) {
+            (BinaryOperator::Multiplication, Some(a), Some(b)) => Values::one(Value::Int(a.saturating_mul(b))),
+            (BinaryOperator::Exponential, Some(a), Some(b)) => {
+                u32::try_from(b).map(|b| Values::one(Value::Int(a.saturating_pow(b)))).unwrap_or_default()
+            }
+            (BinaryOperator::Addition, Some(a), Some(b)) => Values::one(Value::Int(a.saturating_add(b))),
+            (BinaryOperator::Addition, ..) => {
+                let (a, b) = (left.iter().find_map(plain), right.iter().find_map(plain));
+                match (a, b) {
+                    (Some(a), Some(b)) if a.len() + b.len() <= MOST_TEXT => self.text(&format!("{a}{b}"), at),
+                    _ => Values::default(),
+                }
+            }
+            _ => Values::default(),
+        }
+    }
+}
+
+fn number(value: f64) -> Values {
+    if value.fract() == 0.0 && value.abs() < 1e30 {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within range")]
+        return Values::one(Value::Int(value as i128));
+    }
+    Values::default()
+}
+
+/// A test that is always met.
+fn is_true(test: &Expression<'_>) -> bool {
+    match test.get_inner_expression() {
+        Expression::BooleanLiteral(literal) => literal.value,
+        Expression::NumericLiteral(literal) => literal.value != 0.0,
+        Expression::StringLiteral(literal) => !literal.value.is_empty(),
+        Expression::UnaryExpression(not) => {
+            not.operator.is_not()
+                && match not.argument.get_inner_expression() {
+                    Expression::BooleanLiteral(literal) => !literal.value,
+                    Expression::NumericLiteral(literal) => literal.value == 0.0,
+                    _ => false,
+                }
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(text.to_string()),
+        Value::Int(number) => Some(number.to_string()),
+        Value::Path(_) | Value::Range(_) | Value::List(_) | Value::Space(_) | Value::Getter(_) | Value::Own => None,
+    }
+}

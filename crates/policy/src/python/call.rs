@@ -1,0 +1,293 @@
+//! Calls: what is called, and what it gives where that matters.
+
+use ruff_python_ast::{self as ast, Expr};
+use ruff_text_size::Ranged;
+
+use super::fold;
+use super::reader::Reader;
+use crate::rule::Shape;
+use crate::text::is_system_path;
+use crate::value::{MOST_ITEMS, MOST_TEXT, Space, Value, Values};
+
+/// Modules of which an attribute chosen at run time is a way around every rule.
+const SENSITIVE: &[&str] =
+    &["builtins", "os", "sys", "subprocess", "importlib", "shutil", "ctypes", "posix", "socket", "pty"];
+/// They print: what they are given is for people.
+const PROSE: &[&str] =
+    &["builtins.print", "builtins.input", "logging.info", "logging.debug", "logging.warning", "logging.error"];
+/// They end the program.
+const ENDS: &[&str] = &["sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort"];
+
+/// What a call is given.
+struct Given {
+    positional: Vec<Values>,
+    named: Vec<(String, Values)>,
+}
+
+impl Given {
+    fn get(&self, place: usize, name: &str) -> Option<&Values> {
+        self.positional.get(place).or_else(|| self.named.iter().find(|(n, _)| n == name).map(|(_, values)| values))
+    }
+
+    fn text(&self, place: usize) -> Option<&str> {
+        self.positional.get(place).and_then(Values::as_text)
+    }
+
+    fn int(&self, place: usize) -> Option<i128> {
+        self.positional.get(place).and_then(Values::as_int)
+    }
+}
+
+impl<'a> Reader<'a, '_, '_> {
+    pub(super) fn call(&mut self, call: &'a ast::ExprCall) -> Values {
+        let at = call.range().start().to_usize();
+        // A method needs its object as well as itself.
+        let (object, name, called) = match &*call.func {
+            Expr::Attribute(attribute) => {
+                let object = self.eval(&attribute.value);
+                let name = attribute.attr.as_str();
+                let place = (at, attribute.attr.range.start().to_usize());
+                let called = self.attribute(&object, name, place);
+                if called.paths().next().is_none() {
+                    self.sink.method(name, place.1);
+                }
+                (object, Some(name), called)
+            }
+            function => (Values::default(), None, self.eval(function)),
+        };
+        let prose = called.paths().any(|path| PROSE.contains(&path));
+        self.prose += usize::from(prose);
+        let given = self.given(&call.arguments);
+        self.prose -= usize::from(prose);
+        let mut result = Values::default();
+        if let Some(name) = name {
+            result.join(self.method(&object, name, &given, call));
+        }
+        for value in called.iter() {
+            match value {
+                Value::Path(path) => {
+                    self.sink.call(path, at);
+                    result.join(self.known(path, &given, call));
+                }
+                Value::Getter(name) => {
+                    let object = given.positional.first().cloned().unwrap_or_default();
+                    for part in name.split('.').take(4) {
+                        result.join(self.attribute(&object, part, (at, at)));
+                    }
+                }
+                Value::Text(_) | Value::Int(_) | Value::Range(_) | Value::List(_) | Value::Space(_) | Value::Own => {}
+            }
+        }
+        if let Some(text) = result.as_text() {
+            self.tell_text(text, at);
+        }
+        result
+    }
+
+    fn given(&mut self, arguments: &'a ast::Arguments) -> Given {
+        let positional = arguments.args.iter().map(|argument| self.eval(argument)).collect();
+        let mut named = Vec::new();
+        for keyword in &arguments.keywords {
+            let values = self.eval(&keyword.value);
+            if let Some(name) = &keyword.arg {
+                named.push((name.as_str().to_owned(), values));
+            }
+        }
+        Given { positional, named }
+    }
+
+    /// Methods of texts and of dictionaries of names.
+    fn method(&mut self, object: &Values, name: &str, given: &Given, call: &'a ast::ExprCall) -> Values {
+        let at = call.range().start().to_usize();
+        let mut result = Values::default();
+        for value in object.iter() {
+            match value {
+                Value::Text(text) => result.join(fold::method(text, name, &given.positional)),
+                Value::Space(_) if matches!(name, "get" | "pop" | "setdefault" | "__getitem__") => {
+                    let key = given.positional.first().cloned().unwrap_or_default();
+                    result.join(self.item(&Values::one(value.clone()), &key, &call.func, at));
+                }
+                Value::Path(path) if name == "__getattribute__" && &**path != "builtins.object" => {
+                    if let Some(name) = given.text(0) {
+                        result.join(self.attribute(object, name, (at, at)));
+                    }
+                }
+                Value::Path(path) if &**path == "builtins" && name == "__getitem__" => {
+                    let key = given.positional.first().cloned().unwrap_or_default();
+                    result.join(self.item(object, &key, &call.func, at));
+                }
+                Value::Path(_)
+                | Value::Int(_)
+                | Value::Range(_)
+                | Value::List(_)
+                | Value::Space(_)
+                | Value::Getter(_)
+                | Value::Own => {}
+            }
+        }
+        result
+    }
+
+    /// What a known function gives.
+    fn known(&mut self, path: &str, given: &Given, call: &'a ast::ExprCall) -> Values {
+        let at = call.range().start().to_usize();
+        let first = given.positional.first();
+        match path {
+            "builtins.getattr"
+            | "builtins.object.__getattribute__"
+            | "builtins.type.__getattribute__"
+            | "inspect.getattr_static" => self.getattr(given, at),
+            "builtins.vars" | "builtins.dir" => match first {
+                Some(object) => object.paths().map(|path| Value::Space(Space::Of(path.into()))).collect(),
+                None => Values::one(Value::Space(Space::Globals)),
+            },
+            "builtins.globals" | "builtins.locals" => Values::one(Value::Space(Space::Globals)),
+            "builtins.__import__"
+            | "importlib.__import__"
+            | "importlib.import_module"
+            | "imp.load_module"
+            | "__loader__.load_module"
+            | "importlib.util.find_spec" => self.import_call(path, given, at),
+            "pkgutil.resolve_name" | "pydoc.locate" => match given.text(0) {
+                Some(name) => {
+                    let name = name.replace(':', ".");
+                    self.sink.import(name.split('.').next().unwrap_or_default(), at);
+                    self.sink.name(&name, at);
+                    Values::path(&name)
+                }
+                None => Values::default(),
+            },
+            "operator.attrgetter" | "operator.methodcaller" => {
+                given.text(0).map(|name| Values::one(Value::Getter(name.into()))).unwrap_or_default()
+            }
+            "operator.getitem" => {
+                let key = given.positional.get(1).cloned().unwrap_or_default();
+                first.map(|object| self.item(object, &key, &call.func, at)).unwrap_or_default()
+            }
+            "functools.partial" | "builtins.list" | "builtins.tuple" | "builtins.iter" => {
+                first.cloned().unwrap_or_default()
+            }
+            "builtins.open" | "io.open" | "codecs.open" | "os.fdopen" => {
+                self.open(given, at);
+                Values::path("builtins.open()")
+            }
+            "builtins.chr" => given.int(0).and_then(character).map(Values::text).unwrap_or_default(),
+            "builtins.str" => first.and_then(|v| v.iter().find_map(fold::plain)).map(Values::text).unwrap_or_default(),
+            "builtins.bytes" | "builtins.bytearray" => {
+                if let Some(size) = given.int(0) {
+                    self.check_size(size, at);
+                }
+                first.map(from_codes).unwrap_or_default()
+            }
+            "builtins.bytes.fromhex" | "builtins.bytearray.fromhex" | "binascii.unhexlify" => {
+                given.text(0).and_then(from_hex).map(Values::text).unwrap_or_default()
+            }
+            "builtins.map" => match (first, given.positional.get(1).and_then(Values::as_list)) {
+                (Some(function), Some(codes)) if function.paths().any(|path| path == "builtins.chr") => {
+                    let texts =
+                        codes.iter().filter_map(|code| if let Value::Int(n) = code { character(*n) } else { None });
+                    Values::one(Value::List(texts.map(|text| Value::Text(text.into())).collect()))
+                }
+                _ => Values::default(),
+            },
+            "builtins.reversed" => match given.text(0) {
+                Some(text) => Values::one(Value::List(
+                    text.chars().rev().take(MOST_ITEMS).map(|c| Value::Text(c.to_string().into())).collect(),
+                )),
+                None => Values::default(),
+            },
+            "builtins.range" => range(given).map(|turns| Values::one(Value::Range(turns))).unwrap_or_default(),
+            "os.fork" | "os.forkpty" if self.in_loop() => {
+                self.sink.shape(Shape::ForkLoop, path, at);
+                Values::default()
+            }
+            _ => {
+                self.exits += usize::from(ENDS.contains(&path));
+                // What an object gives is an object of who knows what, twice removed.
+                if path.ends_with("()") || path.len() > 80 {
+                    Values::default()
+                } else {
+                    Values::path(&format!("{path}()"))
+                }
+            }
+        }
+    }
+
+    fn getattr(&mut self, given: &Given, at: usize) -> Values {
+        let (Some(object), Some(name)) = (given.positional.first(), given.positional.get(1)) else {
+            return Values::default();
+        };
+        if name.texts().next().is_none() {
+            if let Some(path) = object.paths().find(|path| SENSITIVE.contains(path)) {
+                let path = path.to_owned();
+                self.sink.shape(Shape::DynamicName, &path, at);
+            }
+            return Values::default();
+        }
+        let mut result = Values::default();
+        for name in name.texts() {
+            result.join(self.attribute(object, name, (at, at)));
+        }
+        result
+    }
+
+    fn import_call(&mut self, path: &str, given: &Given, at: usize) -> Values {
+        let Some(name) = given.get(0, "name") else { return Values::default() };
+        if name.texts().next().is_none() {
+            self.sink.shape(Shape::DynamicImport, "", at);
+            return Values::default();
+        }
+        let whole = !path.ends_with("__import__") || given.get(3, "fromlist").is_some();
+        let mut result = Values::default();
+        for module in name.texts() {
+            self.sink.import(module, at);
+            let first = module.split('.').next().unwrap_or(module);
+            result.add(Value::Path(if whole { module } else { first }.into()));
+        }
+        result
+    }
+
+    fn open(&mut self, given: &Given, at: usize) {
+        let writes =
+            given.get(1, "mode").is_some_and(|mode| mode.texts().any(|mode| mode.contains(['w', 'a', 'x', '+'])));
+        if !writes {
+            return;
+        }
+        let path = given.get(0, "file").and_then(Values::as_text).unwrap_or_default();
+        let shape = if is_system_path(path) { Shape::SystemWrite } else { Shape::FileWrite };
+        self.sink.shape(shape, path, at);
+    }
+}
+
+fn character(code: i128) -> Option<String> {
+    u32::try_from(code).ok().and_then(char::from_u32).map(String::from)
+}
+
+/// `bytes([101, 118])`
+fn from_codes(values: &Values) -> Values {
+    let Some(items) = values.as_list() else {
+        return values.as_text().map(|t| Values::text(t.to_owned())).unwrap_or_default();
+    };
+    let texts: Option<Vec<String>> =
+        items.iter().map(|item| if let Value::Int(code) = item { character(*code) } else { None }).collect();
+    texts.map(|texts| Values::text(texts.concat())).unwrap_or_default()
+}
+
+fn from_hex(text: &str) -> Option<String> {
+    let digits: Vec<u32> =
+        text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    if digits.len() > MOST_TEXT {
+        return None;
+    }
+    digits.chunks_exact(2).map(|pair| char::from_u32(pair[0] * 16 + pair[1])).collect()
+}
+
+/// How many turns a loop over this range takes.
+fn range(given: &Given) -> Option<i128> {
+    let (start, stop, step) = match given.positional.len() {
+        1 => (0, given.int(0)?, 1),
+        2 => (given.int(0)?, given.int(1)?, 1),
+        _ => (given.int(0)?, given.int(1)?, given.int(2)?),
+    };
+    stop.saturating_sub(start).checked_div(step)
+}

@@ -1,0 +1,159 @@
+//! Texts that are dangerous wherever they stand.
+
+/// Folders that nobody deletes or overwrites in good faith.
+const SYSTEM: &[&str] =
+    &["bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "sbin", "srv", "sys", "usr", "var"];
+
+/// Whether the text is, or contains, a command that destroys a system or a home.
+pub(crate) fn is_destructive(text: &str) -> bool {
+    // Most texts have none of this: look before anything is copied.
+    let hint = |pair: &[u8]| match pair {
+        [before, b' '] => matches!(before | 0x20, b'm' | b'd' | b'l' | b'r'),
+        [b'|', b':'] => true,
+        [a, b] => a | 0x20 == b'f' && b | 0x20 == b's',
+        _ => false,
+    };
+    if !text.as_bytes().windows(2).any(hint) {
+        return false;
+    }
+    let lower = text.to_ascii_lowercase();
+    ["del /f /s /q", "rmdir /s /q", ":(){ :|:& };:", ":(){:|:&};:"].iter().any(|bad| lower.contains(bad))
+        || lower.split([';', '|', '&', '\n', '#']).any(destroys)
+}
+
+/// The command that a word of it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Other,
+    Remove,
+    Copy,
+    Format,
+}
+
+/// One command. Each word is looked at once: a text of a thousand `rm` must not be read a thousand times.
+fn destroys(command: &str) -> bool {
+    let (mut of, mut recursive, mut root) = (Of::Other, false, false);
+    for word in command.split_whitespace() {
+        let bare = word.trim_start_matches(['"', '\'', '`', '(', '$', '{']);
+        let name = bare.rsplit(['/', '"', '\'', '(', '`']).next().unwrap_or(bare);
+        if name == "rm" {
+            (of, recursive, root) = (Of::Remove, false, false);
+            continue;
+        }
+        match of {
+            Of::Remove => {
+                if let Some(flags) = bare.strip_prefix('-') {
+                    recursive |= flags == "-recursive" || (!flags.starts_with('-') && flags.contains('r'));
+                } else {
+                    root |= is_root(word);
+                }
+                if recursive && root {
+                    return true;
+                }
+            }
+            Of::Copy if is_raw(bare) => return true,
+            // It has something to format.
+            Of::Format => return true,
+            Of::Other | Of::Copy => {}
+        }
+        if name == "dd" {
+            of = Of::Copy;
+        } else if name == "mkfs" || name.starts_with("mkfs.") {
+            of = Of::Format;
+        }
+    }
+    false
+}
+
+/// `/`, a system folder, or a home: itself or all that is in it.
+pub(crate) fn is_root(word: &str) -> bool {
+    let word = word.trim_matches(['"', '\'', '`', ')', ']', ',']);
+    if word.is_empty() {
+        return false;
+    }
+    let word = word.strip_suffix("/*").or_else(|| word.strip_suffix("/.")).unwrap_or(word).trim_end_matches('/');
+    match word {
+        // All that was there was slashes.
+        "" | "~" | "$home" | "$HOME" | "${home}" | "${HOME}" => true,
+        _ => word.strip_prefix('/').is_some_and(|name| SYSTEM.contains(&name)),
+    }
+}
+
+/// A path in a folder of the system or of somebody's home.
+pub(crate) fn is_system_path(path: &str) -> bool {
+    // What programs write without harm.
+    const HARMLESS: &[&str] =
+        &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/full", "/dev/zero", "/dev/shm"];
+    if HARMLESS.contains(&path) || path.starts_with("/dev/fd/") || path.starts_with("/dev/shm/") {
+        return false;
+    }
+    if path.starts_with("/var/tmp/") {
+        return false;
+    }
+    path == "~"
+        || path.starts_with("~/")
+        || path.strip_prefix('/').and_then(|rest| rest.split('/').next()).is_some_and(|top| SYSTEM.contains(&top))
+}
+
+/// An argument of `dd` that reads or writes a raw device.
+fn is_raw(word: &str) -> bool {
+    word.starts_with("if=/dev") || word.strip_prefix("of=/dev").is_some_and(|device| !device.starts_with("/null"))
+}
+
+/// Three steps up or more.
+pub(crate) fn climbs(text: &str) -> bool {
+    text.contains("../../../") || text.contains("..\\..\\..\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_destroys_is_told_from_what_tidies() {
+        for bad in [
+            "rm -rf /",
+            "rm -rf /*",
+            "sudo rm -fr ~",
+            "rm -r -f $HOME",
+            "rm -rf --no-preserve-root / ",
+            "RM -RF /etc",
+            "dd if=/dev/zero of=/dev/sda",
+            "dd of=/dev/sda if=x",
+            "mkfs.ext4 /dev/sda1",
+            "del /f /s /q c:\\",
+            "cd x; rm -rf /usr",
+            "bash -c 'rm -rf /'",
+            ":(){ :|:& };:",
+        ] {
+            assert!(is_destructive(bad), "{bad}");
+        }
+        for good in [
+            "rm -rf /tmp/build",
+            "rm -rf ./x",
+            "rm file",
+            "confirm -r /",
+            "dd if=a of=b",
+            "rm -rf build/*",
+            "the form -rf / is",
+            "add if=/dev",
+            "please remove",
+            "rm -f /work/x",
+            "del x",
+            "",
+            "rm -rf node_modules",
+        ] {
+            assert!(!is_destructive(good), "{good}");
+        }
+    }
+
+    #[test]
+    fn paths_of_the_system_are_known() {
+        for bad in ["/etc/passwd", "/usr/bin/x", "~/.ssh/authorized_keys", "/root/x", "/dev/sda"] {
+            assert!(is_system_path(bad), "{bad}");
+        }
+        for good in ["/dev/null", "/work/x", "/tmp/x", "x", "etc/passwd", "/dev/shm/x", "/var/tmp/x", "/data/x"] {
+            assert!(!is_system_path(good), "{good}");
+        }
+    }
+}
