@@ -45,6 +45,8 @@ impl Store {
         let connection = schema::open(&path)?;
         // A head that is missing beside entries was taken away, and that must stay visible.
         let end = last(&connection).map_err(|source| schema::failure(&path, source))?;
+        // Made now, while nobody waits, and kept.
+        connection.prepare_cached(INSERT).map(drop).map_err(|source| schema::failure(&path, source))?;
         let head = HeadFile::new(state);
         head.create(if end.seq == 0 { end } else { Head::LOST })?;
         let log = std::fs::metadata(path.with_extension("db-wal")).map_or(0, |meta| meta.len() / 4096);
