@@ -104,6 +104,18 @@ fn an_approved_program_runs_with_its_review_in_the_result() {
 }
 
 #[test]
+fn a_check_asks_the_model_too() {
+    let server = ModelServer::start([reject()]);
+    let user = User::with_model("review-check", &server.base_url);
+    let output = user.run(&["check", "--review", "--json", "-c", "print(1)"]);
+    let answer = json(&output);
+    assert_eq!((output.status.code(), &answer["ok"]), (Some(1), &json!(false)));
+    let rules: Vec<_> = answer["findings"].as_array().unwrap().iter().map(|finding| &finding["rule"]).collect();
+    assert!(rules.contains(&&json!("review.rejected")), "{rules:?}");
+    assert_keyless(&output);
+}
+
+#[test]
 fn a_rejected_program_is_refused_with_the_reasons() {
     let server = ModelServer::start([reject()]);
     let user = User::with_model("review-rejected", &server.base_url);

@@ -2,14 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "tests fail loudly")]
 
 mod common;
+#[path = "common/counting.rs"]
+mod counting;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::settings;
-use engine::{Caller, Delivery, Engine, PolicySettings, Settings, check};
+use counting::Counting;
+use engine::{Backend, Caller, Delivery, Engine, Filter, PolicySettings, Reader, Settings, check};
 use types::{
     ExecRequest, ExecResult, FileContent, ImportLists, InputFile, Outcome, Policy, PolicyFile, RelPath, Source,
     ToolFiles,
@@ -41,6 +45,26 @@ async fn guard_refuses_with_the_rule_and_a_word_for_who_wrote_it() {
     assert!(!result.ok && result.stdout.is_empty() && result.isolation.layers.is_empty());
     assert!(result.findings.iter().any(|finding| finding.blocks && finding.line == 1));
     assert_eq!((result.feedback[0].kind.as_str(), result.feedback[0].line), ("python.process.start", Some(1)));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_refused_run_reaches_no_backend_and_leaves_an_entry() {
+    let backend = Arc::new(Counting::default());
+    let state = Path::new(env!("CARGO_TARGET_TMPDIR")).join("state-policy-refused");
+    let _ = fs::remove_dir_all(&state);
+    let counted: Arc<dyn Backend> = backend.clone();
+    let engine = Engine::with_backend(Settings { state: state.clone(), ..settings() }, counted).unwrap();
+    let caller = Caller::default();
+    let run = |policy| engine.execute(&caller, python(SYSTEM, policy), Delivery::default());
+    let refused = run(Policy::Strict).await.unwrap();
+    assert_eq!((refused.outcome.is_ok(), backend.asked()), (false, 0));
+    // The same without the check gets as far as the backend, which has no sandbox to give.
+    assert!(run(Policy::Off).await.is_err());
+    assert_eq!(backend.asked(), 1);
+    let entries = Reader::open(&state).unwrap().newest(&Filter::default(), 10).unwrap();
+    let kinds: Vec<_> = entries.iter().rev().map(|entry| (entry.kind.as_str(), entry.outcome.as_str())).collect();
+    assert_eq!(kinds, [("refused", "refused"), ("error", "sandbox_failed")]);
+    assert!(entries[1].details.contains("python.process.start"), "{}", entries[1].details);
 }
 
 #[tokio::test(flavor = "current_thread")]
