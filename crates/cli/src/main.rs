@@ -33,6 +33,7 @@ struct Cli {
 enum Command {
     Run(commands::run::Run),
     Exec(commands::exec::Exec),
+    Judge(commands::judge::Judge),
     Serve(commands::serve::Serve),
     Audit(commands::audit::Audit),
     Doctor(commands::doctor::Doctor),
@@ -45,6 +46,7 @@ impl Command {
         match self {
             Self::Run(run) => run.options.json,
             Self::Exec(exec) => exec.options.json,
+            Self::Judge(judge) => judge.options.json,
             Self::Serve(_) => false,
             Self::Audit(audit) => audit.wants_json(),
             Self::Doctor(doctor) => doctor.json,
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(run) => run.execute(config),
         Command::Exec(exec) => exec.execute(config),
+        Command::Judge(judge) => judge.execute(config),
         Command::Serve(serve) => serve.execute(config),
         Command::Audit(audit) => audit.execute(config),
         Command::Doctor(doctor) => doctor.execute(config),

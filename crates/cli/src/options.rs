@@ -1,4 +1,4 @@
-//! Options that `run` and `exec` share, and what they turn into.
+//! Options that `run`, `exec` and `judge` share, and what they turn into.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use engine::{Caller, Settings};
+use evals::judge::Task;
 use types::{
     BackendKind, ErrorBody, ErrorCode, ExecRequest, FileContent, InputFile, Layer, LimitsSpec, Network, Policy,
     RelPath, parse_duration, parse_size,
@@ -43,9 +44,9 @@ pub(crate) struct Options {
     /// Bytes kept of each output, head and tail [default: 100K]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     output_limit: Option<u64>,
-    /// What the run may reach
-    #[arg(long, value_enum, default_value = "none")]
-    network: NetworkOption,
+    /// What the run may reach [default: none]
+    #[arg(long, value_enum)]
+    network: Option<NetworkOption>,
     /// A variable of the run's environment (repeatable)
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
@@ -64,9 +65,9 @@ pub(crate) struct Options {
     /// What the sandbox's root is made from
     #[arg(long, value_name = "REF")]
     image: Option<String>,
-    /// What the static check does
-    #[arg(long, value_enum, default_value = "report")]
-    policy: PolicyOption,
+    /// What the static check does [default: report]
+    #[arg(long, value_enum)]
+    policy: Option<PolicyOption>,
     /// A policy of your own
     #[arg(long, value_name = "FILE")]
     policy_file: Option<PathBuf>,
@@ -81,7 +82,7 @@ pub(crate) struct Options {
     review: bool,
     /// Use no warm worker and no server
     #[arg(long)]
-    cold: bool,
+    pub(crate) cold: bool,
     /// A layer without which nothing runs (repeatable)
     #[arg(long, value_name = "LAYER")]
     require: Vec<Layer>,
@@ -129,14 +130,14 @@ impl Options {
             env: self.environment()?,
             limits: self.limits(),
             network: match self.network {
-                NetworkOption::None => Network::None,
-                NetworkOption::Open => Network::Open,
+                None | Some(NetworkOption::None) => Network::None,
+                Some(NetworkOption::Open) => Network::Open,
             },
             policy: match self.policy {
-                PolicyOption::Off => Policy::Off,
-                PolicyOption::Report => Policy::Report,
-                PolicyOption::Guard => Policy::Guard,
-                PolicyOption::Strict => Policy::Strict,
+                Some(PolicyOption::Off) => Policy::Off,
+                None | Some(PolicyOption::Report) => Policy::Report,
+                Some(PolicyOption::Guard) => Policy::Guard,
+                Some(PolicyOption::Strict) => Policy::Strict,
             },
             backend: match self.backend {
                 BackendOption::Native => BackendKind::Native,
@@ -147,6 +148,35 @@ impl Options {
             image: self.image.clone(),
             ..ExecRequest::default()
         })
+    }
+
+    /// What was said here goes over what a judged task says of its own runs.
+    pub(crate) fn judged(&self, request: &ExecRequest, task: &mut Task) -> Result<(), Failure> {
+        let said = self.limits();
+        let LimitsSpec { wall_ms, cpu_ms, memory_mb, cpus, pids, disk_mb, inodes, output_kb } = &mut task.limits;
+        *wall_ms = said.wall_ms.or(*wall_ms);
+        *cpu_ms = said.cpu_ms.or(*cpu_ms);
+        *memory_mb = said.memory_mb.or(*memory_mb);
+        *cpus = said.cpus.or(*cpus);
+        *pids = said.pids.or(*pids);
+        *disk_mb = said.disk_mb.or(*disk_mb);
+        *inodes = said.inodes.or(*inodes);
+        *output_kb = said.output_kb.or(*output_kb);
+        task.env.extend(request.env.clone());
+        if self.policy.is_some() {
+            task.policy = request.policy;
+        }
+        if self.network.is_some() {
+            task.network = request.network;
+        }
+        let unused =
+            [(self.stdin.is_some(), "--stdin"), (self.out.is_some(), "--out"), (!self.inputs.is_empty(), "--file")];
+        match unused.into_iter().find(|(is_said, _)| *is_said) {
+            Some((_, option)) => {
+                Err(wrong(format!("`{option}` is not for `judge`: a task has its own inputs and files")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Which layers matter to the caller.

@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+pub(crate) mod judge;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod usage;
