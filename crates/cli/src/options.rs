@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use engine::{Caller, Settings};
-use evals::judge::Task;
+use evals::judge::Overlay;
 use types::{
     BackendKind, ErrorBody, ErrorCode, ExecRequest, FileContent, InputFile, Layer, LimitsSpec, Network, Policy,
     RelPath, parse_duration, parse_size,
@@ -151,32 +151,17 @@ impl Options {
     }
 
     /// What was said here goes over what a judged task says of its own runs.
-    pub(crate) fn judged(&self, request: &ExecRequest, task: &mut Task) -> Result<(), Failure> {
-        let said = self.limits();
-        let LimitsSpec { wall_ms, cpu_ms, memory_mb, cpus, pids, disk_mb, inodes, output_kb } = &mut task.limits;
-        *wall_ms = said.wall_ms.or(*wall_ms);
-        *cpu_ms = said.cpu_ms.or(*cpu_ms);
-        *memory_mb = said.memory_mb.or(*memory_mb);
-        *cpus = said.cpus.or(*cpus);
-        *pids = said.pids.or(*pids);
-        *disk_mb = said.disk_mb.or(*disk_mb);
-        *inodes = said.inodes.or(*inodes);
-        *output_kb = said.output_kb.or(*output_kb);
-        task.env.extend(request.env.clone());
-        if self.policy.is_some() {
-            task.policy = request.policy;
+    pub(crate) fn overlay(&self, request: &ExecRequest) -> Result<Overlay, Failure> {
+        let unused = [(self.stdin.is_some(), "--stdin"), (!self.inputs.is_empty(), "--file")];
+        if let Some((_, option)) = unused.into_iter().find(|(is_said, _)| *is_said) {
+            return Err(wrong(format!("`{option}` is not for `judge`: a task has its own inputs and files")));
         }
-        if self.network.is_some() {
-            task.network = request.network;
-        }
-        let unused =
-            [(self.stdin.is_some(), "--stdin"), (self.out.is_some(), "--out"), (!self.inputs.is_empty(), "--file")];
-        match unused.into_iter().find(|(is_said, _)| *is_said) {
-            Some((_, option)) => {
-                Err(wrong(format!("`{option}` is not for `judge`: a task has its own inputs and files")))
-            }
-            None => Ok(()),
-        }
+        Ok(Overlay {
+            limits: request.limits.clone(),
+            env: request.env.clone(),
+            policy: self.policy.map(|_| request.policy),
+            network: self.network.map(|_| request.network),
+        })
     }
 
     /// Which layers matter to the caller.

@@ -1,5 +1,7 @@
 //! `saggar judge`: code against cases.
 
+mod batch;
+
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +19,18 @@ use crate::options::{Options, wrong};
 /// Run code against cases and score it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  echo '{\"code\": \"def add(a, b): return a + b\", \"entry\": \"add\",\n    \"cases\": [{\"args\": [1, 2], \"expected\": 3}]}' | saggar judge -\n\nExit code: 0 all cases passed, 1 not, 2 wrong usage, 125 saggar failed."
+    after_help = "Examples:\n  echo '{\"code\": \"def add(a, b): return a + b\", \"entry\": \"add\",\n    \"cases\": [{\"args\": [1, 2], \"expected\": 3}]}' | saggar judge -\n  saggar judge --batch tasks.jsonl --out results.jsonl --jobs 8\n\nA batch that was interrupted goes on where its results end.\n\nExit code: 0 all cases passed (a batch: it ran to its end), 1 not, 2 wrong usage, 125 saggar failed."
 )]
 pub(crate) struct Judge {
     /// The task, or - to read it from standard input
-    #[arg(value_name = "TASK.json")]
-    task: PathBuf,
+    #[arg(value_name = "TASK.json", required_unless_present = "batch", conflicts_with = "batch")]
+    task: Option<PathBuf>,
+    /// Many tasks, one on each line, or - for standard input; --out is a file then
+    #[arg(long, value_name = "TASKS.jsonl")]
+    batch: Option<PathBuf>,
+    /// Tasks of a batch at once [default: one for each processor]
+    #[arg(long, value_name = "N", requires = "batch", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
     /// How the result is shown
     #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
     format: Format,
@@ -45,11 +53,21 @@ enum Format {
 
 impl Judge {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let (request, text) = (self.options.request()?, read(&self.task)?);
-        let task = self.task(&request, &text)?;
+        let request = self.options.request()?;
+        if let Some(input) = &self.batch {
+            return batch::execute(&self, input, request, config);
+        }
+        let text = read(self.task.as_deref().unwrap_or(Path::new("-")))?;
+        let mut task = Task::from_any(&text)?;
+        task.language = task.language.or_else(|| self.language.clone());
+        if self.options.out.is_some() {
+            return Err(wrong("`--out` goes with `--batch`".to_owned()));
+        }
+        let overlay = self.options.overlay(&request)?;
         let engine = Arc::new(Engine::open(Settings::load(config)?)?);
         let judge =
-            judge::Judge::new(engine, self.options.caller(), ExecRequest { cold: self.options.cold, ..base(request) });
+            judge::Judge::new(engine, self.options.caller(), ExecRequest { cold: self.options.cold, ..base(request) })
+                .with_overlay(overlay);
         let interrupt = Interrupt::listen()?;
         in_runtime(async {
             let interrupted = interrupt.heard()?;
@@ -59,14 +77,6 @@ impl Judge {
                 () = interrupted => Ok(130),
             }
         })
-    }
-
-    /// The task with the command line's own wishes over it.
-    fn task(&self, request: &ExecRequest, text: &str) -> Result<Task, Failure> {
-        let mut task = Task::from_json(text)?;
-        task.language = task.language.or_else(|| self.language.clone());
-        self.options.judged(request, &mut task)?;
-        Ok(task)
     }
 
     fn tell(&self, judged: &Judged) -> Result<u8, Failure> {

@@ -33,7 +33,8 @@ impl<'g> Teller<'g> {
             self.hidden += 1;
             let known = self.told.iter().any(|told| told.message == message);
             if !known {
-                let hint = hint(finished).to_owned();
+                // An exception's own hint would tell which one it was.
+                let hint = hint(&Finished { exception: None, ..finished.clone() }).to_owned();
                 self.told.push(Feedback { kind, message, hint, line: None, case: None });
             }
             return;

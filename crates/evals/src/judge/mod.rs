@@ -1,10 +1,13 @@
 //! The judge: code is run against cases, and what it answered is compared here, outside.
 
+mod batch;
 mod calls;
 mod checker;
 mod compare;
 mod error;
+mod extract;
 mod feedback;
+mod formats;
 mod ground;
 mod link;
 mod programs;
@@ -17,13 +20,16 @@ mod text;
 mod typing;
 mod value;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Caller, Engine};
-use types::ExecRequest;
+use types::{ExecRequest, LimitsSpec, Network, Policy};
 
+pub use batch::{BatchError, Out, Progress, Summary, batch};
 pub use error::JudgeError;
+pub use extract::extract_code;
 pub use feedback::for_prompt;
 pub use result::{CaseResult, Judged, Trust, Verdict};
 pub use task::{Case, Clock, Compare, Determinism, Extract, Group, GroupScore, Runner, Sharing, Stop, Task};
@@ -46,19 +52,61 @@ pub struct Judge {
     engine: Arc<Engine>,
     caller: Caller,
     base: ExecRequest,
+    overlay: Overlay,
+}
+
+/// What a caller says beside a task, and over it.
+#[derive(Debug, Clone, Default)]
+pub struct Overlay {
+    /// Those that are said.
+    pub limits: LimitsSpec,
+    /// More variables.
+    pub env: BTreeMap<String, String>,
+    /// In place of the task's own.
+    pub policy: Option<Policy>,
+    /// In place of the task's own.
+    pub network: Option<Network>,
+}
+
+impl Overlay {
+    fn over(&self, mut task: Task) -> Task {
+        let LimitsSpec { wall_ms, cpu_ms, memory_mb, cpus, pids, disk_mb, inodes, output_kb } = self.limits.clone();
+        let own = task.limits;
+        task.limits = LimitsSpec {
+            wall_ms: wall_ms.or(own.wall_ms),
+            cpu_ms: cpu_ms.or(own.cpu_ms),
+            memory_mb: memory_mb.or(own.memory_mb),
+            cpus: cpus.or(own.cpus),
+            pids: pids.or(own.pids),
+            disk_mb: disk_mb.or(own.disk_mb),
+            inodes: inodes.or(own.inodes),
+            output_kb: output_kb.or(own.output_kb),
+        };
+        task.env.extend(self.env.clone());
+        task.policy = self.policy.unwrap_or(task.policy);
+        task.network = self.network.unwrap_or(task.network);
+        task
+    }
 }
 
 impl Judge {
     /// `base` is what the door adds to every run: backend, image, whether nothing warm will do.
     #[must_use]
     pub fn new(engine: Arc<Engine>, caller: Caller, base: ExecRequest) -> Self {
-        Self { engine, caller, base }
+        Self { engine, caller, base, overlay: Overlay::default() }
+    }
+
+    /// Judges every task with `overlay` over it.
+    #[must_use]
+    pub fn with_overlay(self, overlay: Overlay) -> Self {
+        Self { overlay, ..self }
     }
 
     /// Judges a task. A failure of the host is tried once more: it is never a wrong answer.
     pub async fn judge(&self, task: &Task) -> Result<Judged, JudgeError> {
+        let task = self.overlay.over(task.clone());
         match self.judge_once(task.clone()).await {
-            Err(error) if error.is_infrastructure() => self.judge_once(task.clone()).await,
+            Err(error) if error.is_infrastructure() => self.judge_once(task).await,
             other => other,
         }
     }

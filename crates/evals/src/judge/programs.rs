@@ -49,62 +49,62 @@ impl<'g> Programs<'g> {
         let delivery = Delivery { built: Some(&mut self.built), ..Delivery::default() };
         let result = self.ground.engine.execute(&self.ground.caller, request, delivery).await?;
         self.ground.note(&result);
-        let finished = self.conclude(case, io, &result, checkers).await?;
+        let finished = conclude(self.ground, case, io, &result, checkers).await?;
         if matches!(finished.verdict, Verdict::CompileError | Verdict::Refused) {
             self.broken = Some(finished.clone());
         }
         Ok(Finished { wall_ms: result.usage.wall_ms, ..finished })
     }
+}
 
-    async fn conclude(
-        &self,
-        case: &Case,
-        io: &Io,
-        result: &ExecResult,
-        checkers: &mut Checkers<'_>,
-    ) -> Result<Finished, JudgeError> {
-        if let Some(finished) = self.bad_end(io, result) {
-            return Ok(finished.with_output(short(&result.stdout)));
-        }
-        let output = short(&result.stdout);
-        let Some(expected) = &io.stdout else { return Ok(Finished::pass(output)) };
-        if result.stdout_truncated {
-            let detail = format!("it wrote {} bytes, far more than expected", result.stdout_bytes);
-            return Ok(Finished::new(Verdict::WrongAnswer, detail).with_output(output));
-        }
-        let how = case.compare.as_ref().unwrap_or(&Compare::Rstrip);
-        let finished = match how {
-            Compare::Checker { language, code } => {
-                checkers.ask((language, code), [&io.stdin, &result.stdout, expected]).await?
-            }
-            how => match text::outputs(expected, &result.stdout, how) {
-                Ok(()) => Finished::pass(String::new()),
-                Err(detail) => Finished::new(Verdict::WrongAnswer, detail),
-            },
-        };
-        Ok(finished.with_output(output))
+async fn conclude(
+    ground: &Ground,
+    case: &Case,
+    io: &Io,
+    result: &ExecResult,
+    checkers: &mut Checkers<'_>,
+) -> Result<Finished, JudgeError> {
+    if let Some(finished) = bad_end(ground, io, result) {
+        return Ok(finished.with_output(short(&result.stdout)));
     }
+    let output = short(&result.stdout);
+    let Some(expected) = &io.stdout else { return Ok(Finished::pass(output)) };
+    if result.stdout_truncated {
+        let detail = format!("it wrote {} bytes, far more than expected", result.stdout_bytes);
+        return Ok(Finished::new(Verdict::WrongAnswer, detail).with_output(output));
+    }
+    let how = case.compare.as_ref().unwrap_or(&Compare::Rstrip);
+    let finished = match how {
+        Compare::Checker { language, code } => {
+            checkers.ask((language, code), [&io.stdin, &result.stdout, expected]).await?
+        }
+        how => match text::outputs(expected, &result.stdout, how) {
+            Ok(()) => Finished::pass(String::new()),
+            Err(detail) => Finished::new(Verdict::WrongAnswer, detail),
+        },
+    };
+    Ok(finished.with_output(output))
+}
 
-    /// An end that no output makes good.
-    fn bad_end(&self, io: &Io, result: &ExecResult) -> Option<Finished> {
-        if let Some(compile) = result.compile.as_ref().filter(|compile| !compile.ok) {
-            let words = if compile.stderr.trim().is_empty() { &compile.stdout } else { &compile.stderr };
-            return Some(Finished::new(Verdict::CompileError, shorter(&words.trim(), 1000)));
-        }
-        match &result.outcome {
-            Outcome::Exited { code } if *code == io.exit_code => None,
-            Outcome::Exited { code } => {
-                if let Some(exception) = &result.exception {
-                    let shown = format!("{}: {}", exception.kind, shorter(&exception.message, 500));
-                    let line = exception.line.map(|line| format!(" (line {line})")).unwrap_or_default();
-                    let finished = Finished::new(Verdict::Exception, format!("it raised {shown}{line}"));
-                    return Some(Finished { exception: Some((exception.kind.clone(), exception.line)), ..finished });
-                }
-                let words = result.stderr.trim();
-                let words = if words.is_empty() { String::new() } else { format!(": {}", shorter(&words, 500)) };
-                Some(Finished::new(Verdict::Crashed, format!("it ended with exit code {code}{words}")))
+/// An end that no output makes good.
+fn bad_end(ground: &Ground, io: &Io, result: &ExecResult) -> Option<Finished> {
+    if let Some(compile) = result.compile.as_ref().filter(|compile| !compile.ok) {
+        let words = if compile.stderr.trim().is_empty() { &compile.stdout } else { &compile.stderr };
+        return Some(Finished::new(Verdict::CompileError, shorter(&words.trim(), 1000)));
+    }
+    match &result.outcome {
+        Outcome::Exited { code } if *code == io.exit_code => None,
+        Outcome::Exited { code } => {
+            if let Some(exception) = &result.exception {
+                let shown = format!("{}: {}", exception.kind, shorter(&exception.message, 500));
+                let line = exception.line.map(|line| format!(" (line {line})")).unwrap_or_default();
+                let finished = Finished::new(Verdict::Exception, format!("it raised {shown}{line}"));
+                return Some(Finished { exception: Some((exception.kind.clone(), exception.line)), ..finished });
             }
-            _ => Some(self.ground.ended_by(result)),
+            let words = result.stderr.trim();
+            let words = if words.is_empty() { String::new() } else { format!(": {}", shorter(&words, 500)) };
+            Some(Finished::new(Verdict::Crashed, format!("it ended with exit code {code}{words}")))
         }
+        _ => Some(ground.ended_by(result)),
     }
 }

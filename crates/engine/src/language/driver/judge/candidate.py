@@ -70,7 +70,7 @@ class ClassProxy(type):
     """A class of the other side; its instances here are proxies."""
 
     def __new__(mcs, name, bases, body):
-        if "_number" not in body:
+        if "_class_number" not in body:
             raise NeedsSharing(f"the test derives {name} from a tested class")
         return super().__new__(mcs, name, bases, body)
 
@@ -78,12 +78,12 @@ class ClassProxy(type):
         raise NeedsSharing("the test changes a tested class")
 
     def __call__(cls, *args, **kwargs):
-        return cls._peer.ask(cls._number, "call", *args, **kwargs)
+        return cls._class_peer.ask(cls._class_number, "call", *args, **kwargs)
 
     def __getattr__(cls, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return cls._peer.ask(cls._number, "get", name)
+        return cls._class_peer.ask(cls._class_number, "get", name)
 
 
 def forwarded(name):
@@ -122,7 +122,7 @@ class Peer:
         if issubclass(kind, Proxy):
             return (..., "yours", value._number)
         if kind is ClassProxy:
-            return (..., "yours", value._number)
+            return (..., "yours", value._class_number)
         if isinstance(value, type):
             return (..., "class", self.class_words(value))
         if kind.__name__ in ("function", "builtin_function_or_method", "method"):
@@ -157,9 +157,9 @@ class Peer:
 
             above = getattr(builtins, base, None) if base else None
             if isinstance(above, type) and issubclass(above, BaseException):
-                known = type(name, (above,), {"_number": number})
+                known = type(name, (above,), {"_class_number": number})
             else:
-                body = {"_peer": self, "_number": number, "__slots__": (), "__hash__": Proxy.__hash__}
+                body = {"_class_peer": self, "_class_number": number, "__slots__": (), "__hash__": Proxy.__hash__}
                 for method in METHODS:
                     if method in methods:
                         body[method] = forwarded(method)
