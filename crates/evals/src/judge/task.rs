@@ -24,6 +24,8 @@ pub struct Task {
     pub setup: String,
     /// What function cases call: `f`, `Class.method` or `Class().method`.
     pub entry: String,
+    /// What test programs import the code by, beside `solution` and `main`.
+    pub module: String,
     /// What it is run against.
     pub cases: Vec<Case>,
     /// Limits of each case; `wall_ms` is replaced by a case's own `timeout_ms`.

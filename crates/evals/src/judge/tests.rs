@@ -3,6 +3,8 @@
 //! Nothing that tested code sends is a verdict. It is data, read and written anew before the test sees it, and the test
 //! never asks it whether two values are equal.
 
+use std::collections::HashSet;
+
 use tokio::time::Instant;
 use types::{ExecRequest, Policy, Source};
 
@@ -11,7 +13,7 @@ use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
 use super::result::{Finished, Trust, Verdict};
-use super::task::{Case, Plan, Sharing, Test};
+use super::task::{Case, Sharing, Test};
 use super::value::{Value, shorter};
 
 /// How long one sandbox serves at most.
@@ -22,7 +24,6 @@ pub(crate) struct Tests<'g> {
     ground: &'g Ground,
     tester: Option<Link>,
     candidate: Option<Candidate>,
-    number: i64,
     /// How loading the program failed; it is not tried again.
     broken: Option<Finished>,
 }
@@ -52,7 +53,7 @@ enum Said {
 
 impl<'g> Tests<'g> {
     pub(crate) fn new(ground: &'g Ground) -> Self {
-        Self { ground, tester: None, candidate: None, number: 0, broken: None }
+        Self { ground, tester: None, candidate: None, broken: None }
     }
 
     /// Judges one test.
@@ -95,12 +96,12 @@ impl<'g> Tests<'g> {
                 return Ok(broken);
             }
         };
-        self.number += 1;
+        let number = super::unguessable();
         let limit = self.ground.time(case);
         let start = Instant::now();
-        let number = || vec![Value::int(self.number), Value::Float(limit.as_secs_f64())];
-        candidate.link.send(number()).await;
-        let mut order = number();
+        let words = || vec![Value::int(number), Value::Float(limit.as_secs_f64())];
+        candidate.link.send(words()).await;
+        let mut order = words();
         order.push(self.words(test, &candidate.names));
         tester.send(order).await;
         let mut relay = Relay { tester: &mut tester, candidate: &mut candidate.link, verdict: None, fault: None };
@@ -146,12 +147,7 @@ impl<'g> Tests<'g> {
             return Ok(Ok(candidate));
         }
         let task = &self.ground.task;
-        let order = vec![
-            Value::text("candidate"),
-            Value::text(&task.setup),
-            Value::text(&task.entry),
-            Value::List(self.wanted().into_iter().map(Value::Str).collect()),
-        ];
+        let order = vec![Value::text("candidate"), Value::text(&task.setup), Value::text(&task.entry)];
         let limits = self.ground.sandbox(SERVES.max(self.ground.time(case) * 2 + GRACE));
         let mut link = match load(self.ground, limits, order).await? {
             Ok(link) => link,
@@ -176,19 +172,8 @@ impl<'g> Tests<'g> {
         Ok(Err(if ended.verdict == Verdict::Memory { ended } else { tampered }))
     }
 
-    /// Every name that a test of this task mentions.
-    fn wanted(&self) -> Vec<String> {
-        let mut found = std::collections::BTreeSet::new();
-        for case in &self.ground.task.cases {
-            if let Ok(Plan::Test(test)) = case.plan() {
-                let words = test.source.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-                found.extend(words.filter(|word| !word.is_empty()).map(str::to_owned));
-            }
-        }
-        found.into_iter().filter(|word| !word.starts_with("__") && !word.starts_with(char::is_numeric)).collect()
-    }
-
     fn words(&self, test: &Test, names: &Value) -> Value {
+        let names = used(names, &test.source, &self.ground.task.entry);
         let defines = |word: &str| test.source.lines().any(|line| line.trim_start().starts_with(word));
         let pairs = [
             ("source", Value::text(&test.source)),
@@ -197,7 +182,8 @@ impl<'g> Tests<'g> {
             ("entry", Value::text(&self.ground.task.entry)),
             ("has_check", Value::Bool(defines("def check("))),
             ("has_tests", Value::Bool(defines("def test") || defines("class Test"))),
-            ("names", names.clone()),
+            ("module", Value::text(&self.ground.task.module)),
+            ("names", names),
         ];
         Value::Dict(pairs.into_iter().map(|(name, value)| (Value::text(name), value)).collect())
     }
@@ -245,6 +231,30 @@ impl<'g> Tests<'g> {
         };
         Ok(Finished { wall_ms: milliseconds(start.elapsed()), trust: Trust::Shared, ..finished })
     }
+}
+
+/// Of the tested program's names those that the test mentions. Which these are is never told to the program: words of a
+/// test may be answers. And what Python itself calls by a name stays Python's, or a test's own `abs` would be theirs.
+fn used(names: &Value, source: &str, entry: &str) -> Value {
+    let words: HashSet<&str> = source.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+    let root = entry.split('.').next().unwrap_or_default().trim_end_matches("()");
+    let is_used = |name: &str| name == "$entry" || name == root || (words.contains(name) && !is_builtin(name));
+    match names {
+        Value::Dict(pairs) => {
+            Value::Dict(pairs.iter().filter(|(name, _)| name.as_str().is_some_and(is_used)).cloned().collect())
+        }
+        _ => Value::Dict(Vec::new()),
+    }
+}
+
+/// Whether every Python program has this name already.
+fn is_builtin(name: &str) -> bool {
+    const BUILTINS: &str = "abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr classmethod \
+        compile complex copyright credits delattr dict dir divmod enumerate eval exec exit filter float format frozenset \
+        getattr globals hasattr hash help hex id input int isinstance issubclass iter len license list locals map max \
+        memoryview min next object oct open ord pow print property quit range repr reversed round set setattr slice \
+        sorted staticmethod str sum super tuple type vars zip check unittest pytest";
+    name.starts_with("__") || super::calls::is_builtin(name) || BUILTINS.split(' ').any(|builtin| builtin == name)
 }
 
 /// The harness's word for a test that proxies cannot serve.
@@ -346,7 +356,7 @@ async fn said(link: &mut Link, deadline: Instant) -> Said {
         };
         let Ok(Value::Tuple(words)) = Value::from_wire(&frame) else { return Said::Nonsense };
         match &words[..] {
-            [Value::Str(kind)] if kind == "loaded" => {}
+            [Value::Str(kind)] if kind == "here" || kind == "loaded" => {}
             [Value::Str(kind), _number] if kind == "answer" => {
                 return match link.next(deadline).await {
                     Heard::Frame(frame) => match Value::from_wire(&frame) {
@@ -390,6 +400,9 @@ fn told(words: &[Value], missing: Option<&str>) -> Finished {
                 ("sharing", _) => {
                     let finished = Finished::new(Verdict::UnsupportedValue, message);
                     Finished { exception: Some((NEEDS_SHARING.to_owned(), None)), ..finished }
+                }
+                (_, Some("builtins.SystemExit")) => {
+                    Finished::new(Verdict::ExitedEarly, "it left with sys.exit before the test ended")
                 }
                 ("tested", _) => raised(&kinds, message, line, "it raised "),
                 ("test", Some("builtins.AssertionError" | "unittest.case.AssertionError")) => {

@@ -163,6 +163,8 @@ class Peer:
                 for method in METHODS:
                     if method in methods:
                         body[method] = forwarded(method)
+                if "__contains__" in methods:
+                    body["__contains__"] = lambda proxy, item: self.contains(proxy, item)
                 for method in COMPARISONS:
                     body[method] = compared(method)
                 known = ClassProxy(name, (Proxy,), body)
@@ -174,6 +176,9 @@ class Peer:
 
     def compare(self, proxy, name, other):
         return self.ask(proxy._number, "method", name, other)
+
+    def contains(self, proxy, item):
+        return self.ask(proxy._number, "method", "__contains__", item)
 
     def ask(self, number, word, *args, **kwargs):
         """Has the other side do something, and does for it what it asks meanwhile."""
@@ -302,17 +307,23 @@ COMMON = set(
 )
 
 
-def names_of(peer, program, wanted):
-    """What tests may call by name, as words for the other side."""
-    found = {}
-    for name in wanted:
-        if name not in program.names:
+# Data of a program that tests read by name is copied, up to this.
+MOST_NAMES = 4 << 20
+
+
+def names_of(peer, program):
+    """What tests may call by name, as words for the other side. Which of it they do is not known here."""
+    found, room = {}, MOST_NAMES
+    for name, value in list(program.names.items()):
+        if type(name) is not str or name.startswith("__"):
             continue
-        value = program.names[name]
         try:
-            found[name] = common(name, value) or encode(value, peer.export)
-        except (Unsupported, RecursionError):
-            found[name] = (..., "mine", peer.number(value), peer.class_words(type(value)), "")
+            words = common(name, value) or encode(value, peer.export)
+            room -= len(marshal.dumps(words, 2))
+        except (Unsupported, RecursionError, ValueError):
+            words = (..., "mine", peer.number(value), peer.class_words(type(value)), "")
+        if room > 0:
+            found[name] = words
     return found
 
 
@@ -328,10 +339,10 @@ def common(name, value):
     return None
 
 
-def judge_candidate(channel, program, entry, wanted):
+def judge_candidate(channel, program, entry):
     """Answers for the program what tests ask elsewhere."""
     peer = Peer(channel, program.path)
-    names = names_of(peer, program, wanted)
+    names = names_of(peer, program)
     missing = None
     if entry:
         try:

@@ -5,15 +5,22 @@ class Tester(Peer):
 
     def __init__(self, channel, path):
         super().__init__(channel, path)
-        self.words.update({"module": self.module, "import": self.part})
         # Whether the tested code was asked to compare two objects of its own.
         self.shared = False
 
-    def module(self, name):
-        return __import__(name, fromlist=["x"]) if name in COMMON else None
+    def named(self, name, words):
+        """What a test means by a name that the tested program has; None if it means nothing of the program's."""
+        if name in COMMON or name in SHORT:
+            return whole(SHORT.get(name, name))
+        known = {"module": lambda module: None, "import": lambda module, part: getattr(whole(module), part, None)}
+        return decode(words, {**self.words, **known})
 
-    def part(self, module, name):
-        return getattr(self.module(module), name)
+    def contains(self, proxy, item):
+        # Each item is compared here, where that can be.
+        if hasattr(type(proxy), "__iter__"):
+            return any(other is item or other == item for other in proxy)
+        self.shared = True
+        return super().contains(proxy, item)
 
     def compare(self, proxy, name, other):
         if isinstance(other, Proxy) or isinstance(type(other), ClassProxy):
@@ -35,14 +42,27 @@ class Tester(Peer):
             raise AttributeError(f"{name} of the tests' own {kind} cannot be used")
 
 
-class Finder:
-    """Gives tests the tested program under any name that is no other module's."""
+# Usual names of modules that are the same on both sides.
+SHORT = {"np": "numpy", "pd": "pandas", "dt": "datetime"}
 
-    def __init__(self, module):
+
+def whole(name):
+    """A module of the tests' own interpreter, if it may be named and is there."""
+    try:
+        return __import__(name, fromlist=["x"]) if name in COMMON else None
+    except ImportError:
+        return None
+
+
+class Finder:
+    """Gives tests the tested program under the names that such a file has."""
+
+    def __init__(self, module, name):
         self.module = module
+        self.names = {"solution", "main", "candidate", "submission", "program", name}
 
     def find_spec(self, name, path=None, target=None):
-        if "." in name:
+        if name not in self.names:
             return None
         from importlib.machinery import ModuleSpec
 
@@ -67,14 +87,14 @@ def run_test(channel, test):
     peer = Tester(channel, "<test>")
     names = {}
     for name, words in test["names"].items():
-        value = decode(words, peer.words)
-        if value is not None:
+        value = peer.named(name, words)
+        if value is not None or words is None:
             names[name] = value
     entry = names.pop("$entry", None)
     module = type(sys)("solution")
     vars(module).update(names)
     sys.modules["solution"] = module
-    sys.meta_path.append(Finder(module))
+    sys.meta_path.append(Finder(module, test["module"]))
     scope = type(sys)("test")
     sys.modules["test"] = sys.modules["__main__"] = scope
     space = vars(scope)
