@@ -1,5 +1,5 @@
 //! Programs that would rather be judged right than be right. Every one must score 0, and the judge must live.
-#![allow(clippy::unwrap_used, reason = "tests fail loudly")]
+#![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests fail loudly, and scores are exact here")]
 
 mod common;
 
