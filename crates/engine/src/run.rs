@@ -132,7 +132,8 @@ impl<'e> Run<'e> {
                 let built = built.unwrap_or(&mut own);
                 let (lease, report) = match &recipe.compile {
                     None => {
-                        let lease = self.acquire(self.admitted.limits.clone(), self.worker(recipe, found)).await?;
+                        let lease =
+                            self.acquire(self.admitted.limits.clone(), self.worker(recipe, found, harness)).await?;
                         placed = self.place_inputs(lease.sandbox.tree(), &mut inputs)?;
                         place(lease.sandbox.tree(), file, &mut &code[..], Executable::No, &mut placed)?;
                         (lease, None)
@@ -185,7 +186,7 @@ impl<'e> Run<'e> {
     }
 
     /// The interpreter that could wait for this run.
-    fn worker(&self, recipe: &Recipe, found: &Found) -> Option<WorkerSpec> {
+    fn worker(&self, recipe: &Recipe, found: &Found, harness: Harness) -> Option<WorkerSpec> {
         // It has read these long before the run names them.
         let read_at_start = ["PYTHON", "NODE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_"];
         let worker = recipe.worker.as_ref()?;
@@ -194,9 +195,13 @@ impl<'e> Run<'e> {
         }
         let file = RelPath::new(recipe.file).ok()?;
         let settings = &self.engine.settings;
-        let fill = Self::fill(found, &file, &settings.pool.preload, &settings.defaults);
+        let mut preload = settings.pool.preload.clone();
+        if let (Harness::Judge, Some(judge)) = (harness, &recipe.judge) {
+            preload.extend(judge.preload.iter().map(|module| (*module).to_owned()));
+        }
+        let fill = Self::fill(found, &file, &preload, &settings.defaults);
         // An interpreter that was told its limits when it was started cannot be told others.
-        let own = Self::fill(found, &file, &settings.pool.preload, &self.admitted.limits);
+        let own = Self::fill(found, &file, &preload, &self.admitted.limits);
         if worker.start.argv(&own) != worker.start.argv(&fill) {
             return None;
         }

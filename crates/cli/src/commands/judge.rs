@@ -92,8 +92,8 @@ impl Judge {
 
 /// What the command line says for every run, without what the task says itself.
 fn base(request: ExecRequest) -> ExecRequest {
-    let ExecRequest { backend, image, .. } = request;
-    ExecRequest { backend, image, ..ExecRequest::default() }
+    let ExecRequest { backend, image, review, .. } = request;
+    ExecRequest { backend, image, review, ..ExecRequest::default() }
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -47,6 +47,8 @@ pub(crate) struct Judge {
     pub(crate) run: Step,
     /// What a worker is told.
     pub(crate) order: Step,
+    /// What a worker has imported for it, beside what all of them have.
+    pub(crate) preload: &'static [&'static str],
 }
 
 /// The two ways to run code: as a command, and by an interpreter that waits.
@@ -211,6 +213,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 "/work/{file}",
             ]),
             order: run(&["/tmp/.saggar-exception.json", PYTHON_JUDGE, "/work/{file}"]),
+            preload: &["select", "linecache", "unittest"],
         }),
         ..PLAIN
     },
@@ -245,6 +248,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 "/work/{file}",
             ]),
             order: run(&[NODE_JUDGE, "/work/{file}"]),
+            preload: &[],
         }),
         ..PLAIN
     },
@@ -291,6 +295,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 "/work/{file}",
             ]),
             order: run(&[NODE_JUDGE, "/work/{file}"]),
+            preload: &[],
         }),
         ..PLAIN
     },

@@ -40,6 +40,7 @@ impl<'g> Checkers<'g> {
             args: ["input", "output", "answer"].map(str::to_owned).to_vec(),
             files: vec![file("input", input)?, file("output", output)?, file("answer", answer)?],
             limits: self.ground.task.limits.clone(),
+            review: false,
             ..self.ground.base.clone()
         };
         let ground = self.ground;

@@ -76,11 +76,13 @@ impl<'g> Tests<'g> {
 
     /// Says what the sandboxes that are left have cost.
     pub(crate) async fn finish(&mut self) -> Result<(), JudgeError> {
-        let links = [self.tester.take(), self.candidate.take().map(|candidate| candidate.link)];
-        for link in links.into_iter().flatten() {
-            self.ground.note(&link.finish().await?);
-        }
-        Ok(())
+        let end = async |link: Option<Link>| match link {
+            Some(link) => link.finish().await.map(|result| self.ground.note(&result)),
+            None => Ok(()),
+        };
+        let (tester, candidate) = (self.tester.take(), self.candidate.take().map(|candidate| candidate.link));
+        let (tester, candidate) = tokio::join!(end(tester), end(candidate));
+        tester.and(candidate)
     }
 
     async fn apart(&mut self, case: &Case, test: &Test) -> Result<Finished, JudgeError> {
@@ -134,8 +136,12 @@ impl<'g> Tests<'g> {
 
     async fn open_tester(&self, case: &Case) -> Link {
         let limits = self.ground.sandbox(SERVES.max(self.ground.time(case) * 2 + GRACE));
-        let request =
-            ExecRequest { code: Some(Source(Vec::new())), policy: Policy::Off, ..self.ground.harnessed(limits) };
+        let request = ExecRequest {
+            code: Some(Source(Vec::new())),
+            policy: Policy::Off,
+            review: false,
+            ..self.ground.harnessed(limits)
+        };
         let link = Link::open(&self.ground.engine, &self.ground.caller, request);
         link.send(vec![Value::text("tests")]).await;
         link

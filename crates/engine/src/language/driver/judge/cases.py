@@ -2,10 +2,8 @@ class Channel:
     """The conversation with the judge, on descriptors that the program does not expect."""
 
     def __init__(self):
-        import fcntl
-
-        self.reads = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 200)
-        self.writes = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 200)
+        self.reads = os.dup2(0, 200, inheritable=False)
+        self.writes = os.dup2(1, 201, inheritable=False)
         nothing = os.open("/dev/null", os.O_RDWR)
         os.dup2(nothing, 0)
         os.close(nothing)

@@ -77,9 +77,6 @@ class Finder:
 
 def judge_tests(channel):
     """Runs test programs, each in a process of its own, with proxies in place of the tested code."""
-    # What tests usually need is imported before the fork.
-    import unittest  # noqa: F401
-
     serve(channel, lambda test: run_test(channel, test))
 
 
@@ -130,14 +127,9 @@ def remember(source):
 
 def run_what_is_there(space, test, entry):
     """The test's text has run; now what it defines."""
-    import unittest
-
     runner = test["runner"]
-    suites = [
-        value
-        for value in list(space.values())
-        if isinstance(value, type) and issubclass(value, unittest.TestCase) and value.__module__ == "test"
-    ]
+    # It takes long to import, and no other test has any.
+    suites = unittest_suites(space) if runner == "unittest" or "unittest" in test["source"] else []
     if runner == "unittest" or (runner == "auto" and suites):
         return run_unittest(suites)
     check = space.get("check")
@@ -153,6 +145,16 @@ def run_what_is_there(space, test, entry):
     if runner == "pytest" or (runner == "auto" and test["has_tests"] and (functions or classes)):
         return run_functions(functions, classes)
     return 1, None
+
+
+def unittest_suites(space):
+    import unittest
+
+    return [
+        value
+        for value in list(space.values())
+        if isinstance(value, type) and issubclass(value, unittest.TestCase) and value.__module__ == "test"
+    ]
 
 
 def run_unittest(suites):
