@@ -237,3 +237,35 @@ async fn processor_time_decides_where_the_task_says_so() {
     let result = judged(&judge(), &task).await;
     assert_eq!(verdicts(&result), [("pass", "pass"), ("timeout", "timeout")], "{result:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_case_alone_ends_as_it_would_among_others() {
+    let judge = judge();
+    for (body, verdict) in [
+        ("return 1", "pass"),
+        ("print('noise'); return 1", "pass"),
+        ("return 2", "wrong_answer"),
+        ("raise KeyError('x')", "exception"),
+        ("import sys; sys.exit(0)", "exited_early"),
+        ("import os; os._exit(0)", "exited_early"),
+        ("import os; os.kill(os.getpid(), 9)", "crashed"),
+        ("import os; os.kill(os.getpid(), 11)", "crashed"),
+        ("return object()", "unsupported_value"),
+        ("return 'A' * (64 << 20)", "unsupported_value"),
+        ("a = bytearray(1 << 30)\n    for i in range(0, len(a), 4096): a[i] = 1", "memory"),
+        ("while True: pass", "timeout"),
+        ("import time; time.sleep(60)", "timeout"),
+        ("import os; os.write(201, b'x' * 100); return 1", "tampered"),
+    ] {
+        let case = json!({"args": [], "expected": 1, "timeout_ms": if verdict == "timeout" { 400 } else { 20_000 }});
+        let task = json!({"code": format!("def f():\n    {body}"), "entry": "f", "cases": [case]});
+        let result = judged(&judge, &task).await;
+        assert_eq!(verdicts(&result), [("1", verdict)], "{body} {result:?}");
+        let test = json!({"test": "assert f() == 1", "timeout_ms": if verdict == "timeout" { 400 } else { 20_000 }});
+        let task = json!({"code": format!("def f():\n    {body}"), "cases": [test]});
+        let result = judged(&judge, &task).await;
+        // In front of a test, an object is only one that equals nothing.
+        let expected = if body == "return object()" { "wrong_answer" } else { verdict };
+        assert_eq!(verdicts(&result), [("1", expected)], "{body} {result:?}");
+    }
+}

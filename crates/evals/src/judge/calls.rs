@@ -9,7 +9,7 @@ use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
 use super::result::{Finished, Verdict};
-use super::task::{Call, Case, Clock, Compare, Raises};
+use super::task::{Call, Case, Clock, Compare, Plan, Raises};
 use super::typing::Type;
 use super::value::{Value, WireError, short};
 
@@ -21,6 +21,8 @@ pub(crate) struct Calls<'g> {
     ground: &'g Ground,
     link: Option<Link>,
     number: i64,
+    /// Cases that are still to come.
+    left: usize,
     /// How loading the program failed; it is not tried again.
     broken: Option<Finished>,
 }
@@ -35,11 +37,13 @@ struct Told {
 
 impl<'g> Calls<'g> {
     pub(crate) fn new(ground: &'g Ground) -> Self {
-        Self { ground, link: None, number: 0, broken: None }
+        let left = ground.task.cases.iter().filter(|case| matches!(case.plan(), Ok(Plan::Call(_)))).count();
+        Self { ground, link: None, number: 0, left, broken: None }
     }
 
     /// Judges one case.
     pub(crate) async fn run(&mut self, case: &Case, call: &Call) -> Result<Finished, JudgeError> {
+        self.left = self.left.saturating_sub(1);
         let mut link = match self.ready(case).await? {
             Ok(link) => link,
             Err(broken) => return Ok(broken),
@@ -48,11 +52,19 @@ impl<'g> Calls<'g> {
         let time = self.ground.time(case);
         let by_wall = self.ground.task.determinism.clock == Clock::Wall;
         let limit = if by_wall { time } else { SERVES };
+        // The last has the loaded program to itself: no fork, and its end is the sandbox's.
+        let last = self.left == 0 || !by_wall;
         let start = Instant::now();
-        let words =
-            vec![Value::int(self.number), Value::Float(limit.as_secs_f64()), call.args.clone(), call.kwargs.clone()];
+        let words = vec![
+            Value::int(self.number),
+            Value::Float(limit.as_secs_f64()),
+            Value::Bool(last),
+            call.args.clone(),
+            call.kwargs.clone(),
+        ];
         link.send(words).await;
-        let told = self.listen(&mut link, start + limit + GRACE).await;
+        let grace = if last { Duration::ZERO } else { GRACE };
+        let told = self.listen(&mut link, start + limit + grace).await;
         let wall_ms = milliseconds(start.elapsed());
         let finished = match told {
             Ok(told) => self.conclude(case, call, link, told).await?,

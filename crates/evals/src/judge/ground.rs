@@ -9,6 +9,7 @@ use types::{ExecRequest, ExecResult, Finding, Isolation, LimitKind, Limits, Limi
 use super::error::JudgeError;
 use super::result::{Finished, Verdict};
 use super::task::{Case, Clock, Task, solution};
+use super::tests::Testers;
 
 /// How much longer than its own limit a case may seem to take from outside.
 pub(crate) const GRACE: Duration = Duration::from_millis(1500);
@@ -25,6 +26,8 @@ pub(crate) struct Ground {
     pub(crate) base: ExecRequest,
     /// Limits of the task, complete.
     pub(crate) limits: Limits,
+    /// Sandboxes for tests, shared with other tasks of the same judge.
+    pub(crate) testers: Arc<Testers>,
     spent: Mutex<Spent>,
 }
 
@@ -37,13 +40,19 @@ pub(crate) struct Spent {
 }
 
 impl Ground {
-    pub(crate) fn new(engine: Arc<Engine>, caller: Caller, base: ExecRequest, task: Task) -> Result<Self, JudgeError> {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        caller: Caller,
+        base: ExecRequest,
+        task: Task,
+        testers: Arc<Testers>,
+    ) -> Result<Self, JudgeError> {
         let limits = engine.limits(&task.limits)?;
         // A limit above the ceiling is refused before anything has run.
         for case in &task.cases {
             engine.limits(&LimitsSpec { wall_ms: case.timeout_ms.or(task.limits.wall_ms), ..task.limits.clone() })?;
         }
-        Ok(Self { engine, caller, task, base, limits, spent: Mutex::default() })
+        Ok(Self { engine, caller, task, base, limits, testers, spent: Mutex::default() })
     }
 
     /// The time that a case may take.

@@ -42,7 +42,7 @@ use ground::Ground;
 use programs::Programs;
 use result::Finished;
 use task::{Call, Plan};
-use tests::Tests;
+use tests::{Testers, Tests};
 
 /// How long a sandbox may wait for its turn beside many others, before its own time begins.
 const IN_LINE: Duration = Duration::from_mins(10);
@@ -59,6 +59,7 @@ pub struct Judge {
     caller: Caller,
     base: ExecRequest,
     overlay: Overlay,
+    testers: Arc<Testers>,
 }
 
 /// What a caller says beside a task, and over it.
@@ -99,7 +100,7 @@ impl Judge {
     /// `base` is what the door adds to every run: backend, image, whether nothing warm will do.
     #[must_use]
     pub fn new(engine: Arc<Engine>, caller: Caller, base: ExecRequest) -> Self {
-        Self { engine, caller, base, overlay: Overlay::default() }
+        Self { engine, caller, base, overlay: Overlay::default(), testers: Arc::default() }
     }
 
     /// Judges every task with `overlay` over it.
@@ -119,7 +120,13 @@ impl Judge {
 
     async fn judge_once(&self, task: Task) -> Result<Judged, JudgeError> {
         task.check()?;
-        let ground = Ground::new(Arc::clone(&self.engine), self.caller.clone(), self.base.clone(), task)?;
+        let ground = Ground::new(
+            Arc::clone(&self.engine),
+            self.caller.clone(),
+            self.base.clone(),
+            task,
+            Arc::clone(&self.testers),
+        )?;
         let mut bench = Bench::new(&ground);
         let mut teller = Teller::new(&ground);
         let mut cases = Vec::with_capacity(ground.task.cases.len());

@@ -4,6 +4,8 @@
 //! never asks it whether two values are equal.
 
 use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use types::{ExecRequest, Policy, Source};
@@ -13,19 +15,53 @@ use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
 use super::result::{Finished, Trust, Verdict};
-use super::task::{Case, Sharing, Test};
+use super::task::{Case, Plan, Sharing, Test};
 use super::value::{Value, shorter};
 
 /// How long one sandbox serves at most.
-const SERVES: std::time::Duration = std::time::Duration::from_hours(1);
+const SERVES: Duration = Duration::from_hours(1);
+/// How long one that may serve other tasks does.
+const FRESH: Duration = Duration::from_mins(10);
+/// Sandboxes for tests that wait for their next task.
+const MOST_IDLE: usize = 32;
 
 /// Runs test programs one after the other.
 pub(crate) struct Tests<'g> {
     ground: &'g Ground,
-    tester: Option<Link>,
+    tester: Option<Tester>,
     candidate: Option<Candidate>,
+    /// Tests that are still to come.
+    left: usize,
     /// How loading the program failed; it is not tried again.
     broken: Option<Finished>,
+}
+
+/// A sandbox for tests. What runs in it is the task's own, each test in a process of its own: it may serve other tasks.
+pub(crate) struct Tester {
+    link: Link,
+    /// What it was started with; another task may need something else.
+    request: ExecRequest,
+    since: Instant,
+}
+
+/// Those that no task uses at the moment.
+#[derive(Default)]
+pub(crate) struct Testers(Mutex<Vec<Tester>>);
+
+impl Testers {
+    fn take(&self, request: &ExecRequest) -> Option<Tester> {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|tester| tester.since.elapsed() < FRESH);
+        let index = idle.iter().position(|tester| tester.request == *request)?;
+        Some(idle.swap_remove(index))
+    }
+
+    fn put(&self, tester: Tester) {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.push(tester);
+        }
+    }
 }
 
 /// The sandbox of the tested code, and what tests can call there.
@@ -53,11 +89,13 @@ enum Said {
 
 impl<'g> Tests<'g> {
     pub(crate) fn new(ground: &'g Ground) -> Self {
-        Self { ground, tester: None, candidate: None, broken: None }
+        let left = ground.task.cases.iter().filter(|case| matches!(case.plan(), Ok(Plan::Test(_)))).count();
+        Self { ground, tester: None, candidate: None, left, broken: None }
     }
 
     /// Judges one test.
     pub(crate) async fn run(&mut self, case: &Case, test: &Test) -> Result<Finished, JudgeError> {
+        self.left = self.left.saturating_sub(1);
         if let Some(broken) = &self.broken {
             return Ok(broken.clone());
         }
@@ -76,45 +114,47 @@ impl<'g> Tests<'g> {
 
     /// Says what the sandboxes that are left have cost.
     pub(crate) async fn finish(&mut self) -> Result<(), JudgeError> {
-        let end = async |link: Option<Link>| match link {
-            Some(link) => link.finish().await.map(|result| self.ground.note(&result)),
-            None => Ok(()),
-        };
-        let (tester, candidate) = (self.tester.take(), self.candidate.take().map(|candidate| candidate.link));
-        let (tester, candidate) = tokio::join!(end(tester), end(candidate));
-        tester.and(candidate)
+        if let Some(tester) = self.tester.take() {
+            self.ground.testers.put(tester);
+        }
+        if let Some(candidate) = self.candidate.take() {
+            self.ground.note(&candidate.link.finish().await?);
+        }
+        Ok(())
     }
 
     async fn apart(&mut self, case: &Case, test: &Test) -> Result<Finished, JudgeError> {
         // Both sandboxes start at once.
-        let mut tester = match self.tester.take() {
-            Some(tester) => tester,
-            None => self.open_tester(case).await,
-        };
+        let mut tester = self.tester(case).await;
         let mut candidate = match self.ready(case).await? {
             Ok(candidate) => candidate,
             Err(broken) => {
-                self.ground.note(&tester.kill().await?);
+                self.tester = Some(tester);
                 return Ok(broken);
             }
         };
         let number = super::unguessable();
         let limit = self.ground.time(case);
         let start = Instant::now();
-        let words = || vec![Value::int(number), Value::Float(limit.as_secs_f64())];
-        candidate.link.send(words()).await;
-        let mut order = words();
+        let words = |last: bool| vec![Value::int(number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
+        candidate.link.send(words(self.left == 0)).await;
+        let mut order = words(false);
         order.push(self.words(test, &candidate.names));
-        tester.send(order).await;
-        let mut relay = Relay { tester: &mut tester, candidate: &mut candidate.link, verdict: None, fault: None };
+        tester.link.send(order).await;
+        let mut relay =
+            Relay { tester: &mut tester.link, candidate: &mut candidate.link, verdict: None, fault: None, over: false };
         let (tester_lives, candidate_lives) = relay.carry(start + limit + GRACE).await;
-        let Relay { verdict, fault, .. } = relay;
+        let Relay { verdict, mut fault, over, .. } = relay;
         let wall_ms = milliseconds(start.elapsed());
         let mut memory = None;
         if tester_lives {
             self.tester = Some(tester);
         } else {
-            self.ground.note(&tester.kill().await?);
+            self.ground.note(&tester.link.kill().await?);
+            if verdict.is_none() && fault.is_none() {
+                // Nothing that is tested reaches that sandbox: the host took it.
+                return Err(JudgeError::Interrupted);
+            }
         }
         let missing = candidate.missing.clone();
         if candidate_lives {
@@ -123,6 +163,9 @@ impl<'g> Tests<'g> {
             let result = candidate.link.kill().await?;
             self.ground.note(&result);
             let ended = self.ground.ended_by(&result);
+            if over {
+                fault = Some(ended.clone());
+            }
             memory = Some(ended).filter(|ended| ended.verdict == Verdict::Memory);
         }
         let finished = match (memory, fault, verdict) {
@@ -134,7 +177,7 @@ impl<'g> Tests<'g> {
         Ok(Finished { wall_ms, ..finished })
     }
 
-    async fn open_tester(&self, case: &Case) -> Link {
+    async fn tester(&mut self, case: &Case) -> Tester {
         let limits = self.ground.sandbox(SERVES.max(self.ground.time(case) * 2 + GRACE));
         let request = ExecRequest {
             code: Some(Source(Vec::new())),
@@ -142,9 +185,12 @@ impl<'g> Tests<'g> {
             review: false,
             ..self.ground.harnessed(limits)
         };
-        let link = Link::open(&self.ground.engine, &self.ground.caller, request);
+        if let Some(tester) = self.tester.take().or_else(|| self.ground.testers.take(&request)) {
+            return tester;
+        }
+        let link = Link::open(&self.ground.engine, &self.ground.caller, request.clone());
         link.send(vec![Value::text("tests")]).await;
-        link
+        Tester { link, request, since: Instant::now() }
     }
 
     /// The sandbox of the tested code, loaded.
@@ -209,7 +255,7 @@ impl<'g> Tests<'g> {
         if let Value::Dict(pairs) = &mut words {
             pairs.push((Value::text("nonce"), Value::text(&nonce)));
         }
-        link.send(vec![Value::int(1), Value::Float(limit.as_secs_f64()), words]).await;
+        link.send(vec![Value::int(1), Value::Float(limit.as_secs_f64()), Value::Bool(false), words]).await;
         let mut verdict = None;
         let fault = loop {
             match said(&mut link, start + limit + GRACE).await {
@@ -273,6 +319,8 @@ struct Relay<'a> {
     verdict: Option<Vec<Value>>,
     /// What the tested side did that no verdict of the test can mend.
     fault: Option<Finished>,
+    /// Whether its sandbox has ended: how, it will say itself.
+    over: bool,
 }
 
 impl Relay<'_> {
@@ -303,6 +351,7 @@ impl Relay<'_> {
                 }
                 (false, Said::Over) => {
                     candidate_lives = false;
+                    self.over = true;
                     self.gone(Finished::new(Verdict::Crashed, "its process was killed")).await;
                 }
                 (false, Said::Verdict(_) | Said::Nonsense) => {

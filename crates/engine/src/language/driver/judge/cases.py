@@ -110,6 +110,13 @@ def call(program, entry, args, kwargs):
         return ("unsupported", f"a value that cannot be read: {name_of(type(error))}")
 
 
+def packed(answer):
+    body = marshal.dumps(answer, 2)
+    if len(body) > MOST_BYTES:
+        body = marshal.dumps(("unsupported", f"a value of more than {MOST_BYTES >> 20} MiB"), 2)
+    return body
+
+
 class Child:
     """One use of the program, in a process of its own."""
 
@@ -121,10 +128,7 @@ class Child:
             try:
                 os.close(reads)
                 os.setsid()
-                body = marshal.dumps(work(), 2)
-                if len(body) > MOST_BYTES:
-                    body = marshal.dumps(("unsupported", f"a value of more than {MOST_BYTES >> 20} MiB"), 2)
-                put_all(writes, body)
+                put_all(writes, packed(work()))
                 status = 0
             finally:
                 os._exit(status)
@@ -237,23 +241,29 @@ def traces():
 def judge_cases(channel, program, entry):
     """One fork for each case, until the judge has no more or a case has left traces."""
 
+
     def work(args, kwargs):
-        channel.close()
         return call(program, entry, args, kwargs)
 
-    serve(channel, work)
+    serve(channel, work, channel.close)
 
 
-def serve(channel, work):
-    """Forks for each order."""
+def serve(channel, work, before=lambda: None):
+    """Forks for each order but the last, after which nothing is needed of this process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     clean = traces()
     while True:
         order = channel.read()
         if order is None:
             return
-        number, seconds, *words = order
-        answer, late, status, cpu = Child(lambda: work(*words)).wait(seconds)
+        number, seconds, last, *words = order
+        if last:
+            answer = packed(work(*words))
+            channel.write("answer", number)
+            channel.put(answer)
+            channel.write("ended", number, False, 0, 0.0, True)
+            return
+        answer, late, status, cpu = Child(lambda: before() or work(*words)).wait(seconds)
         spent = traces() != clean
         if not late and answer:
             channel.write("answer", number)

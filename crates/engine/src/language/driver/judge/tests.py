@@ -240,12 +240,11 @@ def judge_together(channel, program):
     """Tests in the program's own process, where nothing else will do. The judge says so in its result."""
 
     def work(test):
-        reads_nothing = channel.close()
         space = program.names
         peer = type("Nobody", (), {"shared": True})
         remember(test["source"])
         try:
-            entry = program.entry(test["entry"]) if test["entry"] else reads_nothing
+            entry = program.entry(test["entry"]) if test["entry"] else None
         except (LookupError, AttributeError) as error:
             return ("failed", "tested", ["builtins.LookupError"], str(error), None, True)
         space["__name__"] = "test"
@@ -255,6 +254,6 @@ def judge_together(channel, program):
         told = verdict_of(peer, dict(test, setup=""), space, "", entry)
         return (*told, test["nonce"])
 
-    serve(channel, work)
+    serve(channel, work, channel.close)
 
 
