@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use engine::{AuditError, RunError, SettingsError};
+use evals::judge::{BatchError, JudgeError};
 use serde::Serialize;
 use server::ServeError;
 use types::{ErrorBody, ErrorCode};
@@ -83,6 +84,18 @@ impl From<RunError> for Failure {
 
 impl From<AuditError> for Failure {
     fn from(error: AuditError) -> Self {
+        Self(error.body())
+    }
+}
+
+impl From<BatchError> for Failure {
+    fn from(error: BatchError) -> Self {
+        Self(error.body())
+    }
+}
+
+impl From<JudgeError> for Failure {
+    fn from(error: JudgeError) -> Self {
         Self(error.body())
     }
 }

@@ -1,4 +1,4 @@
-//! Options that `run` and `exec` share, and what they turn into.
+//! Options that `run`, `exec` and `judge` share, and what they turn into.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use engine::{Caller, Settings};
+use evals::judge::Overlay;
 use types::{
     BackendKind, ErrorBody, ErrorCode, ExecRequest, FileContent, InputFile, Layer, LimitsSpec, Network, Policy,
     RelPath, parse_duration, parse_size,
@@ -43,9 +44,9 @@ pub(crate) struct Options {
     /// Bytes kept of each output, head and tail [default: 100K]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     output_limit: Option<u64>,
-    /// What the run may reach
-    #[arg(long, value_enum, default_value = "none")]
-    network: NetworkOption,
+    /// What the run may reach [default: none]
+    #[arg(long, value_enum)]
+    network: Option<NetworkOption>,
     /// A variable of the run's environment (repeatable)
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
@@ -64,9 +65,9 @@ pub(crate) struct Options {
     /// What the sandbox's root is made from
     #[arg(long, value_name = "REF")]
     image: Option<String>,
-    /// What the static check does with its findings
-    #[arg(long, value_enum, default_value = "report")]
-    policy: PolicyOption,
+    /// What the static check does with its findings [default: report]
+    #[arg(long, value_enum)]
+    policy: Option<PolicyOption>,
     #[command(flatten)]
     lists: Lists,
     /// Let a model review the code first
@@ -74,7 +75,7 @@ pub(crate) struct Options {
     review: bool,
     /// Use no warm worker and no server
     #[arg(long)]
-    cold: bool,
+    pub(crate) cold: bool,
     /// A layer without which nothing runs (repeatable)
     #[arg(long, value_name = "LAYER")]
     require: Vec<Layer>,
@@ -164,10 +165,10 @@ impl Options {
             env: self.environment()?,
             limits: self.limits(),
             network: match self.network {
-                NetworkOption::None => Network::None,
-                NetworkOption::Open => Network::Open,
+                None | Some(NetworkOption::None) => Network::None,
+                Some(NetworkOption::Open) => Network::Open,
             },
-            policy: self.policy.into(),
+            policy: self.policy.map_or(Policy::Report, Into::into),
             backend: match self.backend {
                 BackendOption::Native => BackendKind::Native,
                 BackendOption::Docker => BackendKind::Docker,
@@ -176,6 +177,20 @@ impl Options {
             review: self.review,
             image: self.image.clone(),
             ..self.lists.request()?
+        })
+    }
+
+    /// What was said here goes over what a judged task says of its own runs.
+    pub(crate) fn overlay(&self, request: &ExecRequest) -> Result<Overlay, Failure> {
+        let unused = [(self.stdin.is_some(), "--stdin"), (!self.inputs.is_empty(), "--file")];
+        if let Some((_, option)) = unused.into_iter().find(|(is_said, _)| *is_said) {
+            return Err(wrong(format!("`{option}` is not for `judge`: a task has its own inputs and files")));
+        }
+        Ok(Overlay {
+            limits: request.limits.clone(),
+            env: request.env.clone(),
+            policy: self.policy.map(|_| request.policy),
+            network: self.network.map(|_| request.network),
         })
     }
 

@@ -11,17 +11,24 @@ pub(crate) struct Capture<'live> {
     pub(crate) stdout: Kept,
     pub(crate) stderr: Kept,
     live: Option<&'live mut dyn Output>,
+    /// Whether standard output is not kept but passed on, all of it.
+    passes: bool,
 }
 
 impl<'live> Capture<'live> {
     /// Keeps `limit` bytes of each stream; `live` gets the same bytes as they come.
     pub(crate) fn new(limit: u64, live: Option<&'live mut dyn Output>) -> Self {
-        Self { stdout: Kept::new(limit), stderr: Kept::new(limit), live }
+        Self { stdout: Kept::new(limit), stderr: Kept::new(limit), live, passes: false }
+    }
+
+    /// Keeps nothing of standard output: whoever reads along gets all of it.
+    pub(crate) fn pass_stdout(self) -> Self {
+        Self { passes: true, ..self }
     }
 
     /// Gives the reader along what was held back as a possible tail.
     pub(crate) fn finish(&mut self) {
-        let Some(live) = self.live.as_mut() else { return };
+        let Some(live) = self.live.as_mut().filter(|_| !self.passes) else { return };
         for (stream, kept) in [(Stream::Out, &self.stdout), (Stream::Err, &self.stderr)] {
             if let Some(gap) = kept.gap() {
                 let _ = live.write(stream, gap.as_bytes());
@@ -37,6 +44,14 @@ impl<'live> Capture<'live> {
 impl Output for Capture<'_> {
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> ControlFlow<()> {
         let kept = match stream {
+            Stream::Out if self.passes => {
+                return self.live.as_mut().map_or(ControlFlow::Continue(()), |live| live.write(stream, bytes));
+            }
+            // Who converses reads standard output alone.
+            Stream::Err if self.passes => {
+                self.stderr.push(bytes);
+                return ControlFlow::Continue(());
+            }
             Stream::Out => &mut self.stdout,
             Stream::Err => &mut self.stderr,
         };

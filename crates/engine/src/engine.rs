@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::watch;
-use types::{ExecRequest, ExecResult, Layer};
+use types::{ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
 
 use crate::admission::{self, Gate};
 use crate::audit::{Account, Audit, Executed};
@@ -15,7 +16,7 @@ use crate::model_review::{self, Opinion, Reviewer};
 use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::review::{self, Reviewed};
-use crate::run::{Run, cancel_by};
+use crate::run::{Built, Run, cancel_by};
 use crate::settings::{Allowance, Settings};
 use crate::state;
 use crate::usage::{Books, Ledger};
@@ -75,6 +76,21 @@ pub struct Delivery<'a> {
     pub out: Option<&'a mut dyn Receive>,
     /// Takes the run back when it turns true.
     pub cancel: Option<watch::Receiver<bool>>,
+    /// What drives the code in place of the recipe's own way of running it.
+    pub harness: Harness,
+    /// Where the compiler's work is kept for the next run of the same code; filled by the first.
+    pub built: Option<&'a mut Option<Built>>,
+}
+
+/// A program of ours that loads the code and converses about it. Its standard input and output are the conversation,
+/// passed on whole and as they come; whatever the code itself prints is in `stderr` of the result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Harness {
+    /// None: the code is simply run.
+    #[default]
+    None,
+    /// The judge's: calls into the code, one process for each.
+    Judge,
 }
 
 /// Runs requests. One for each process; cheap until the first run.
@@ -218,6 +234,23 @@ impl Engine {
     #[must_use]
     pub fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    /// The limits that a request of these would get, or why it would be refused.
+    pub fn limits(&self, limits: &LimitsSpec) -> Result<Limits, RunError> {
+        Ok(limits.resolve(&self.settings.defaults, &self.settings.ceiling)?)
+    }
+
+    /// The longest time on the wall that a request may ask for.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.settings.ceiling.0.wall
+    }
+
+    /// The most bytes of each output that a request may have kept.
+    #[must_use]
+    pub fn most_output(&self) -> u64 {
+        self.settings.ceiling.0.output
     }
 
     /// Where saggar keeps what outlives a command.

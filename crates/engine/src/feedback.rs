@@ -195,10 +195,15 @@ fn for_limit(limit: LimitKind, limits: &Limits) -> Feedback {
     new(kind, message, hint)
 }
 
+/// What usually mends an exception of this class.
+#[must_use]
+pub fn hint_for_exception(kind: &str) -> &'static str {
+    let known = EXCEPTIONS.iter().find(|(name, _)| *name == kind);
+    known.map_or("the traceback names the line; mend it there or where its values come from", |(_, hint)| hint)
+}
+
 fn for_exception(exception: &Exception) -> Feedback {
-    let known = EXCEPTIONS.iter().find(|(kind, _)| *kind == exception.kind);
-    let hint =
-        known.map_or("the traceback names the line; mend it there or where its values come from", |(_, hint)| hint);
+    let hint = hint_for_exception(&exception.kind);
     let message: String = format!("{}: {}", exception.kind, exception.message).chars().take(500).collect();
     Feedback { line: exception.line, ..new(&exception.kind, message.trim_end_matches(": ").to_owned(), hint) }
 }

@@ -4,7 +4,13 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 /// `run_` and 128 random bits: not to be guessed, not to be reused.
 pub(crate) fn run_id() -> String {
-    format!("run_{}", random_hex())
+    new_id("run")
+}
+
+/// A name of another kind, made in the same way.
+#[must_use]
+pub fn new_id(kind: &str) -> String {
+    format!("{kind}_{}", random_hex())
 }
 
 /// 128 random bits.

@@ -37,11 +37,14 @@ pub use backend::{
 pub use check::{Checked, check};
 pub use database::DatabaseError;
 pub use doctor::{LanguageReport, LayerReport, Report};
-pub use engine::{Caller, Delivery, Engine, Standing};
+pub use engine::{Caller, Delivery, Engine, Harness, Standing};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
+pub use feedback::hint_for_exception;
 pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
+pub use id::new_id;
 pub use language::{Found, Recipe, for_file_name, program_of};
 pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
 pub use policy_settings::{PolicySettings, read_policy_file};
+pub use run::Built;
 pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};

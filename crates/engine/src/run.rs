@@ -14,7 +14,7 @@ use crate::admission::{self, Admitted, Program};
 use crate::audit::Executed;
 use crate::backend::{Cancel, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, WorkerSpec};
 use crate::capture::Capture;
-use crate::engine::{Caller, Delivery, Engine};
+use crate::engine::{Caller, Delivery, Engine, Harness};
 use crate::error::{BackendError, RunError};
 use crate::exception::{MAX_RECORD, parse_report};
 use crate::feedback;
@@ -116,39 +116,52 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<Executed, RunError> {
-        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel } = delivery;
+        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel, harness, built } = delivery;
         match &self.admitted.program {
             Program::Command(argv) => {
                 let Lease { sandbox, start, refill: _refill, .. } =
                     self.acquire(self.admitted.limits.clone(), None).await?;
                 let placed = self.place_inputs(sandbox.tree(), &mut inputs)?;
                 let command = self.command(argv.clone(), &[], None);
-                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await?;
+                let listener = Listener { live, harness: Harness::None };
+                let done = self.run(sandbox, command, stdin, listener, cancel_by(cancel), &placed, receiver).await?;
                 Ok(self.result(None, None, start, Done { exception: None, ..done }))
             }
             Program::Code { recipe, found, runner, file, code } => {
                 self.check_version(recipe, found).await?;
+                let steps = recipe.steps(harness)?;
                 let mut placed = Placed::new();
+                let mut own = None;
+                let built = built.unwrap_or(&mut own);
                 let (lease, report) = match &recipe.compile {
                     None => {
-                        let lease = self.acquire(self.admitted.limits.clone(), self.worker(recipe, found)).await?;
+                        let lease =
+                            self.acquire(self.admitted.limits.clone(), self.worker(recipe, found, harness)).await?;
                         placed = self.place_inputs(lease.sandbox.tree(), &mut inputs)?;
                         place(lease.sandbox.tree(), file, &mut &code[..], Executable::No, &mut placed)?;
                         (lease, None)
                     }
                     Some(step) => {
-                        match self.compile(step, (found, file, code), &mut inputs, cancel.clone(), &mut placed).await? {
-                            Compiled::Ready(lease, report) => (lease, Some(report)),
-                            Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
+                        if built.is_none() {
+                            match self.compile(step, (found, file, code), &mut inputs, cancel.clone()).await? {
+                                Compiled::Ready(ready) => *built = Some(*ready),
+                                Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
+                            }
+                        }
+                        let Some(ready) = built else { return Err(RunError::Request("nothing was compiled")) };
+                        match self.unpack(ready, &mut inputs, &mut placed).await? {
+                            Some(lease) => (lease, Some(ready.report.clone())),
+                            None => return Ok(self.compile_failed(recipe, ready.too_large())),
                         }
                     }
                 };
                 let Lease { sandbox, start, has_worker, refill: _refill } = lease;
                 let program = runner.as_ref().unwrap_or(found);
                 let fill = Self::fill(program, file, &self.admitted.args, &self.admitted.limits);
-                let step = recipe.worker.as_ref().filter(|_| has_worker).map_or(&recipe.run, |worker| &worker.order);
+                let step = if has_worker { steps.order } else { steps.run };
                 let command = self.command(step.argv(&fill), &step.env(&fill), Some(program));
-                let done = self.run(sandbox, command, stdin, live, cancel_by(cancel), &placed, receiver).await;
+                let listener = Listener { live, harness };
+                let done = self.run(sandbox, command, stdin, listener, cancel_by(cancel), &placed, receiver).await;
                 let done = match done {
                     // The compiler was content and made nothing that runs: a library, a package without a main.
                     Err(RunError::Backend(BackendError::Program { .. })) if report.is_some() => Done::nothing_to_run(),
@@ -176,7 +189,7 @@ impl<'e> Run<'e> {
     }
 
     /// The interpreter that could wait for this run.
-    fn worker(&self, recipe: &Recipe, found: &Found) -> Option<WorkerSpec> {
+    fn worker(&self, recipe: &Recipe, found: &Found, harness: Harness) -> Option<WorkerSpec> {
         // It has read these long before the run names them.
         let read_at_start = ["PYTHON", "NODE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_"];
         let worker = recipe.worker.as_ref()?;
@@ -185,9 +198,13 @@ impl<'e> Run<'e> {
         }
         let file = RelPath::new(recipe.file).ok()?;
         let settings = &self.engine.settings;
-        let fill = Self::fill(found, &file, &settings.pool.preload, &settings.defaults);
+        let mut preload = settings.pool.preload.clone();
+        if let (Harness::Judge, Some(judge)) = (harness, &recipe.judge) {
+            preload.extend(judge.preload.iter().map(|module| (*module).to_owned()));
+        }
+        let fill = Self::fill(found, &file, &preload, &settings.defaults);
         // An interpreter that was told its limits when it was started cannot be told others.
-        let own = Self::fill(found, &file, &settings.pool.preload, &self.admitted.limits);
+        let own = Self::fill(found, &file, &preload, &self.admitted.limits);
         if worker.start.argv(&own) != worker.start.argv(&fill) {
             return None;
         }
@@ -249,12 +266,16 @@ impl<'e> Run<'e> {
         mut sandbox: Box<dyn Sandbox>,
         command: Command,
         stdin: Stdin,
-        live: Option<&mut dyn Output>,
+        listener: Listener<'_>,
         cancel: Cancel<'_>,
         placed: &Placed,
         receiver: Option<&mut (dyn Receive + '_)>,
     ) -> Result<Done, RunError> {
+        let Listener { live, harness } = listener;
         let mut capture = Capture::new(self.admitted.limits.output, live);
+        if harness != Harness::None {
+            capture = capture.pass_stdout();
+        }
         let mut ended = sandbox.run(command, stdin, &mut capture, cancel).await?;
         capture.finish();
         let tree = sandbox.tree();
@@ -277,10 +298,8 @@ impl<'e> Run<'e> {
         (found, file, code): (&Found, &RelPath, &[u8]),
         inputs: &mut Option<&mut dyn Inputs>,
         cancel: Option<watch::Receiver<bool>>,
-        placed: &mut Placed,
     ) -> Result<Compiled, RunError> {
         let limits = self.compile_limits();
-        let most_bytes = limits.disk;
         let mut compiler = self.acquire(limits.clone(), None).await?.sandbox;
         let mut sources = self.place_inputs(compiler.tree(), inputs)?;
         place(compiler.tree(), file, &mut &code[..], Executable::No, &mut sources)?;
@@ -296,28 +315,35 @@ impl<'e> Run<'e> {
             stderr: capture.stderr.text(),
             usage: ended.usage,
         };
-        let failed = |report, ended| {
-            let capture = (capture.stdout, capture.stderr);
-            let done = Done { ended, capture, exception: None, collected: Collected::default() };
-            Ok(Compiled::Failed(Box::new((report, done))))
-        };
-        if !report.ok {
-            return failed(report, ended);
+        if report.ok {
+            return Ok(Compiled::Ready(Box::new(Built { compiler, sources, most_bytes: limits.disk, report, ended })));
         }
+        let capture = (capture.stdout, capture.stderr);
+        let done = Done { ended, capture, exception: None, collected: Collected::default() };
+        Ok(Compiled::Failed(Box::new((report, done))))
+    }
+
+    /// A sandbox with what the compiler made in it; `None` if that is more than the run may hold.
+    ///
+    /// Borrowed alone, because a sandbox may be sent to another thread but not be used by two.
+    async fn unpack(
+        &self,
+        built: &mut Built,
+        inputs: &mut Option<&mut dyn Inputs>,
+        placed: &mut Placed,
+    ) -> Result<Option<Lease>, RunError> {
         let lease = self.acquire(self.admitted.limits.clone(), None).await?;
         *placed = self.place_inputs(lease.sandbox.tree(), inputs)?;
         let mut products = Products { tree: lease.sandbox.tree(), placed };
         let receiver: Option<&mut dyn Receive> = Some(&mut products);
-        let moved = compiler.tree().collect(Collection { placed: &sources, inline: &[], receiver, most_bytes });
-        match moved {
-            Ok(_) => Ok(Compiled::Ready(lease, report)),
-            // The program alone is larger than the run may hold.
+        let Built { compiler, sources, most_bytes, .. } = built;
+        let collection = Collection { placed: sources, inline: &[], receiver, most_bytes: *most_bytes };
+        match compiler.tree().collect(collection) {
+            Ok(_) => Ok(Some(lease)),
             Err(RunError::Backend(BackendError::Place { source, .. }))
                 if source.kind() == io::ErrorKind::StorageFull =>
             {
-                ended.outcome = Outcome::LimitExceeded { limit: LimitKind::Disk };
-                ended.hits.push(LimitKind::Disk);
-                failed(Compile { ok: false, outcome: ended.outcome.clone(), ..report }, ended)
+                Ok(None)
             }
             Err(error) => Err(error),
         }
@@ -406,12 +432,38 @@ pub(crate) fn cancel_by(signal: Option<watch::Receiver<bool>>) -> Cancel<'static
     })
 }
 
+/// Who listens to a run, and to what.
+struct Listener<'a> {
+    live: Option<&'a mut dyn Output>,
+    harness: Harness,
+}
+
 /// What became of the compiler's step.
 enum Compiled {
-    /// A sandbox with the program in it.
-    Ready(Lease, Compile),
+    /// The program, still where it was made.
+    Ready(Box<Built>),
     /// What there is to report instead.
     Failed(Box<(Compile, Done)>),
+}
+
+/// What a compiler made, kept in its own sandbox so that one step serves many runs.
+pub struct Built {
+    compiler: Box<dyn Sandbox>,
+    sources: Placed,
+    most_bytes: u64,
+    report: Compile,
+    ended: Ended,
+}
+
+impl Built {
+    /// The program alone is larger than the run may hold.
+    fn too_large(&self) -> (Compile, Done) {
+        let limit = LimitKind::Disk;
+        let mut ended = Ended { outcome: Outcome::LimitExceeded { limit }, ..self.ended.clone() };
+        ended.hits.push(limit);
+        let report = Compile { ok: false, outcome: ended.outcome.clone(), ..self.report.clone() };
+        (report, Done { ended, ..Done::nothing(Outcome::Cancelled, Vec::new()) })
+    }
 }
 
 /// Moves a compiler's products into the sandbox where they run.

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+pub(crate) mod judge;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod usage;

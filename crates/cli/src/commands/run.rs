@@ -118,6 +118,7 @@ fn locally(
             inputs: Some(&mut OwnFiles),
             out: out.as_mut().map(|out| out as &mut dyn engine::Receive),
             cancel: Some(interrupt.watch()?),
+            ..Delivery::default()
         };
         Ok(engine.execute(caller, request, delivery).await?)
     })?;

@@ -46,7 +46,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     path
 }
 
-fn scratch(name: &str) -> PathBuf {
+pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 

@@ -21,9 +21,20 @@ pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
         ("/opt/saggar/python-worker.py", include_str!("driver/python-worker.py")),
         (recipe::NODE_DRIVER, include_str!("driver/node.cjs")),
         (recipe::NODE_WORKER, include_str!("driver/node-worker.cjs")),
+        (recipe::PYTHON_JUDGE, JUDGE),
+        (recipe::NODE_JUDGE, include_str!("driver/judge.cjs")),
     ]
     .into_iter()
 }
+
+/// The judge's harness for Python: one file in the sandbox, in parts here.
+const JUDGE: &str = concat!(
+    include_str!("driver/judge/values.py"),
+    include_str!("driver/judge/cases.py"),
+    include_str!("driver/judge/candidate.py"),
+    include_str!("driver/judge/tests.py"),
+    include_str!("driver/judge/main.py"),
+);
 
 /// The recipe called `name`.
 pub(crate) fn recipe(name: &str) -> Option<&'static Recipe> {

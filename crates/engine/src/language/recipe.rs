@@ -3,10 +3,14 @@
 use types::Limits;
 
 use crate::backend::WorkerKind;
+use crate::engine::Harness;
+use crate::error::RunError;
 
 pub(super) const PYTHON_DRIVER: &str = "/opt/saggar/python.py";
 pub(super) const NODE_DRIVER: &str = "/opt/saggar/node.cjs";
 pub(super) const NODE_WORKER: &str = "/opt/saggar/node-worker.cjs";
+pub(super) const PYTHON_JUDGE: &str = "/opt/saggar/judge.py";
+pub(super) const NODE_JUDGE: &str = "/opt/saggar/judge.cjs";
 
 /// How one language is compiled and run.
 #[derive(Debug)]
@@ -33,6 +37,24 @@ pub struct Recipe {
     pub(crate) recorder: Recorder,
     /// How it is started ahead of need, if its interpreter can be.
     pub(crate) worker: Option<Worker>,
+    /// How the judge's harness is run with the code, if there is one for the language.
+    pub(crate) judge: Option<Judge>,
+}
+
+/// How the judge's harness is run.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    pub(crate) run: Step,
+    /// What a worker is told.
+    pub(crate) order: Step,
+    /// What a worker has imported for it, beside what all of them have.
+    pub(crate) preload: &'static [&'static str],
+}
+
+/// The two ways to run code: as a command, and by an interpreter that waits.
+pub(crate) struct Steps {
+    pub(crate) run: &'static Step,
+    pub(crate) order: &'static Step,
 }
 
 /// An interpreter that is started ahead of need.
@@ -73,6 +95,18 @@ pub(crate) struct Fill<'a> {
 }
 
 impl Recipe {
+    /// How code is run, by itself or by a harness.
+    pub(crate) fn steps(&'static self, harness: Harness) -> Result<Steps, RunError> {
+        match (harness, &self.judge) {
+            (Harness::None, _) => {
+                let order = self.worker.as_ref().map_or(&self.run, |worker| &worker.order);
+                Ok(Steps { run: &self.run, order })
+            }
+            (Harness::Judge, Some(judge)) => Ok(Steps { run: &judge.run, order: &judge.order }),
+            (Harness::Judge, None) => Err(RunError::Unsupported { what: format!("calling into {} code", self.name) }),
+        }
+    }
+
     /// What the recipe needs, if `version` is older than that.
     pub(crate) fn too_old(&self, version: &str) -> Option<&'static str> {
         self.needs.and_then(|(least, needs)| (numbers(version) < Some(least)).then_some(needs))
@@ -132,6 +166,7 @@ const PLAIN: Recipe = Recipe {
     needs: None,
     recorder: Recorder::None,
     worker: None,
+    judge: None,
 };
 
 /// What a started Node is told.
@@ -167,6 +202,19 @@ pub(crate) const RECIPES: &[Recipe] = &[
             },
             order: run(&["/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
         }),
+        judge: Some(Judge {
+            run: run(&[
+                "{program}",
+                "-u",
+                "-B",
+                PYTHON_DRIVER,
+                "/tmp/.saggar-exception.json",
+                PYTHON_JUDGE,
+                "/work/{file}",
+            ]),
+            order: run(&["/tmp/.saggar-exception.json", PYTHON_JUDGE, "/work/{file}"]),
+            preload: &["select", "linecache", "unittest"],
+        }),
         ..PLAIN
     },
     Recipe {
@@ -189,6 +237,18 @@ pub(crate) const RECIPES: &[Recipe] = &[
             kind: WorkerKind::Started,
             start: run(&["{program}", "--max-old-space-size={heap_mb}", "--require", NODE_DRIVER, NODE_WORKER]),
             order: NODE_ORDER,
+        }),
+        judge: Some(Judge {
+            run: run(&[
+                "{program}",
+                "--max-old-space-size={heap_mb}",
+                "--require",
+                NODE_DRIVER,
+                NODE_JUDGE,
+                "/work/{file}",
+            ]),
+            order: run(&[NODE_JUDGE, "/work/{file}"]),
+            preload: &[],
         }),
         ..PLAIN
     },
@@ -222,6 +282,20 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 NODE_WORKER,
             ]),
             order: NODE_ORDER,
+        }),
+        judge: Some(Judge {
+            run: run(&[
+                "{program}",
+                "--max-old-space-size={heap_mb}",
+                "--experimental-strip-types",
+                "--disable-warning=ExperimentalWarning",
+                "--require",
+                NODE_DRIVER,
+                NODE_JUDGE,
+                "/work/{file}",
+            ]),
+            order: run(&[NODE_JUDGE, "/work/{file}"]),
+            preload: &[],
         }),
         ..PLAIN
     },

@@ -46,6 +46,8 @@ pub(super) async fn serve(shared: &Shared, stream: UnixStream, already: &[u8]) {
     let listening = Aborted(tokio::spawn(listener.listen(shared.give_up.subscribe())));
     let mut live = Live(outlet);
     let delivery = Delivery {
+        harness: engine::Harness::None,
+        built: None,
         stdin: Some(Stdin::Stream(stdin)),
         live: ask.live.then_some(&mut live as &mut dyn Output),
         inputs: Some(&mut inputs as &mut dyn Inputs),

@@ -6,6 +6,7 @@ mod daemon;
 mod entries;
 mod growth;
 mod http;
+mod judge;
 mod latency;
 mod machine;
 mod memory;
@@ -30,6 +31,7 @@ use types::{ErrorBody, ErrorCode, Isolation};
 
 use crate::failure::{Failure, print_json};
 use crate::interrupt::Interrupt;
+use crate::options::wrong;
 use contender::{Contender, Entry, Wrong, check};
 use entries::{Field, Ground};
 use machine::Machine;
@@ -40,7 +42,7 @@ use work::{Folder, Work};
 /// Measure this host: ours beside plain python3 and whatever peers are installed
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  saggar bench\n  saggar bench --only latency --only bubblewrap --only cold\n  saggar bench --markdown docs/BENCHMARKS.md\n\nTakes about five minutes; figures mean something only on a machine with nothing else to do.\n\nExit code: 0 if every budget was met, 1 if one was not, 125 if nothing could be measured."
+    after_help = "Examples:\n  saggar bench\n  saggar bench --only latency --only bubblewrap --only cold\n  saggar bench --markdown docs/BENCHMARKS.md\n  saggar bench judge --data HumanEval.jsonl.gz\n\nTakes about five minutes; figures mean something only on a machine with nothing else to do.\n\nExit code: 0 if every budget was met, 1 if one was not, 125 if nothing could be measured."
 )]
 pub(crate) struct Bench {
     /// What to measure
@@ -59,6 +61,9 @@ pub(crate) struct Bench {
     /// firejail, isolate, docker) or a piece of work (hello, humaneval, bash, c) (repeatable)
     #[arg(long, value_name = "NAME", value_parser = plan::parse_only)]
     only: Vec<Only>,
+    /// Rows of the `HumanEval` set, for `bench judge`; may be packed by gzip
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
     /// Also write the report to this file, as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -68,7 +73,7 @@ pub(crate) struct Bench {
 enum What {
     /// Single runs
     Run,
-    /// Judged tasks (not available yet)
+    /// Judged tasks, beside the data set's own evaluator; needs --data
     Judge,
     /// The E2B surface (not available yet)
     E2b,
@@ -78,7 +83,7 @@ impl Bench {
     pub(crate) async fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
         match self.what {
             What::Run => {}
-            What::Judge => return Err(RunError::Unsupported { what: "`bench judge`".to_owned() }.into()),
+            What::Judge => return self.judge(),
             What::E2b => return Err(RunError::Unsupported { what: "`bench e2b`".to_owned() }.into()),
         }
         let mut cancelled = Interrupt::listen()?.watch()?;
@@ -87,6 +92,22 @@ impl Bench {
             measured = self.measure(config) => self.tell(&measured?),
             _ = cancelled.wait_for(|cancelled| *cancelled) => Ok(130),
         }
+    }
+
+    fn judge(&self) -> Result<u8, Failure> {
+        let Some(data) = &self.data else {
+            return Err(wrong("`bench judge` needs `--data HumanEval.jsonl`".to_owned()));
+        };
+        let rounds = self.rounds.and_then(|rounds| usize::try_from(rounds).ok());
+        let rounds = rounds.unwrap_or(if self.quick { 1 } else { 5 });
+        let report = judge::measure(data, rounds, machine::cores())?;
+        if self.json {
+            print_json(&report)?;
+        } else {
+            let put = io::stdout().lock().write_all(judge::text(&report).as_bytes());
+            put.map_err(|source| RunError::Output { path: "standard output".into(), source })?;
+        }
+        Ok(u8::from(!report.met))
     }
 
     async fn measure(&self, config: Option<&Path>) -> Result<Report, Failure> {

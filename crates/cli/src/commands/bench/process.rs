@@ -69,6 +69,18 @@ impl Invocation {
         if right { Ok(took) } else { Err(wrong(&output)) }
     }
 
+    /// Runs it to the end, however long that is; what it prints does not matter.
+    pub(super) fn timed(&self) -> Result<Duration, Wrong> {
+        let start = Instant::now();
+        self.answer().map(|_| start.elapsed())
+    }
+
+    /// Runs it to the end, however long that is; all that it prints.
+    pub(super) fn answer(&self) -> Result<String, Wrong> {
+        let output = self.output(&self.argv)?;
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(wrong(&output)) }
+    }
+
     /// Runs it once, where it may hang or not be what its name says. Gives its output.
     pub(super) fn trial(&self) -> Result<String, Wrong> {
         if let Some(before) = &self.before {

@@ -11,6 +11,7 @@ import sys
 def main():
     if sys.argv[1] != "--zygote":
         return run()
+    PREPARED[JUDGE] = compiled(JUDGE)
     load("python-worker.py")["main"](run, load("python-record.py")["leave_record"])
 
 
@@ -20,6 +21,17 @@ def load(name):
     with open(f"{__file__.rpartition('/')[0]}/{name}", "rb") as file:
         exec(compile(file.read(), name, "exec"), names)
     return names
+
+
+# The judge's harness, which a worker has compiled already.
+JUDGE = "/opt/saggar/judge.py"
+PREPARED = {}
+
+
+def compiled(path):
+    with open(path, "rb") as file:
+        source = file.read()
+    return compile(source, path, "exec", dont_inherit=True)
 
 
 def run(leave_record=None):
@@ -34,9 +46,7 @@ def run(leave_record=None):
     names.update(__builtins__=__builtins__, __file__=path, __cached__=None, __annotations__={})
     sys.modules["__main__"] = module
     try:
-        with open(path, "rb") as file:
-            source = file.read()
-        exec(compile(source, path, "exec", dont_inherit=True), names)
+        exec(PREPARED.get(path) or compiled(path), names)
     except SystemExit:
         raise
     except BaseException as error:

@@ -1,0 +1,33 @@
+def main():
+    # Outside a sandbox, what ends the processes of a case would end everybody's.
+    if __file__ != "/opt/saggar/judge.py":
+        raise SystemExit("this runs in a sandbox only")
+    channel = Channel()
+    # From here on time counts: before, the sandbox may have waited for others.
+    channel.write("here")
+    mode, *words = channel.read()
+    if mode == "tests":
+        channel.write("loaded")
+        judge_tests(channel)
+        os._exit(0)
+    setup, *words = words
+    path = sys.argv[1]
+    try:
+        program = Program(path, setup)
+    except SystemExit as leaving:
+        channel.write("left", str(leaving.code)[:200])
+        os._exit(0)
+    except BaseException as error:
+        channel.write("raised", *describe(error, path))
+        os._exit(0)
+    channel.write("loaded")
+    if mode == "cases":
+        judge_cases(channel, program, *words)
+    elif mode == "candidate":
+        judge_candidate(channel, program, *words)
+    else:
+        judge_together(channel, program)
+    os._exit(0)
+
+
+main()

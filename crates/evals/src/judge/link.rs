@@ -1,0 +1,154 @@
+//! A conversation with the judge's harness in a sandbox: orders go in, frames come out, all bounded.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use engine::{Caller, Delivery, Engine, Harness, Output, RunError, Stdin, Stream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use types::{ExecRequest, ExecResult};
+
+use super::error::JudgeError;
+use super::value::Value;
+
+/// The longest frame: an answer of the largest size and the words around it.
+const MOST_FRAME: usize = (8 << 20) + 4096;
+/// What may wait to be read. An honest harness says little that was not asked.
+const MOST_WAITING: usize = 4 * MOST_FRAME;
+/// How long the end of a sandbox that was told to end may take.
+const END_TAKES: Duration = Duration::from_secs(10);
+
+/// One sandbox with the harness in it. Dropping it kills everything inside.
+pub(crate) struct Link {
+    orders: Option<mpsc::Sender<Vec<u8>>>,
+    frames: mpsc::UnboundedReceiver<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
+    cancel: watch::Sender<bool>,
+    run: JoinHandle<Result<ExecResult, RunError>>,
+}
+
+/// What came of listening.
+pub(crate) enum Heard {
+    /// A frame, as it was sent.
+    Frame(Vec<u8>),
+    /// The sandbox has ended; nothing more will come.
+    Over,
+    /// Nothing in time.
+    Late,
+}
+
+impl Link {
+    /// Starts a sandbox; nothing is waited for.
+    pub(crate) fn open(engine: &Arc<Engine>, caller: &Caller, request: ExecRequest) -> Self {
+        let (orders, stdin) = mpsc::channel(4);
+        let (sender, frames) = mpsc::unbounded_channel();
+        let (cancel, cancelled) = watch::channel(false);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let mut ear = Ear { buffer: Vec::new(), sender, waiting: Arc::clone(&waiting) };
+        let (engine, caller) = (Arc::clone(engine), caller.clone());
+        let run = tokio::spawn(async move {
+            let delivery = Delivery {
+                stdin: Some(Stdin::Stream(stdin)),
+                live: Some(&mut ear),
+                cancel: Some(cancelled),
+                harness: Harness::Judge,
+                ..Delivery::default()
+            };
+            engine.execute(&caller, request, delivery).await
+        });
+        Self { orders: Some(orders), frames, waiting, cancel, run }
+    }
+
+    /// Sends an order. Where nobody listens any more, what is heard next says so.
+    pub(crate) async fn send(&self, words: Vec<Value>) {
+        self.send_bytes(&Value::Tuple(words).to_wire()).await;
+    }
+
+    /// Sends an order that is bytes already.
+    pub(crate) async fn send_bytes(&self, body: &[u8]) {
+        let Some(orders) = &self.orders else { return };
+        let mut frame = u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+        frame.extend(body);
+        // A sandbox that has ended says so in its own way.
+        drop(orders.send(frame).await);
+    }
+
+    /// Sends bytes as they are and says that nothing follows.
+    pub(crate) async fn say_all(&mut self, bytes: Vec<u8>) {
+        if let Some(orders) = self.orders.take() {
+            drop(orders.send(bytes).await);
+        }
+    }
+
+    /// The next frame, or why there is none.
+    pub(crate) async fn next(&mut self, deadline: Instant) -> Heard {
+        match timeout_at(deadline, self.frames.recv()).await {
+            Ok(Some(frame)) => {
+                self.waiting.fetch_sub(frame.len(), Ordering::Relaxed);
+                Heard::Frame(frame)
+            }
+            Ok(None) => Heard::Over,
+            Err(_) => Heard::Late,
+        }
+    }
+
+    /// Lets the harness end by itself, and says how the sandbox ended.
+    pub(crate) async fn finish(mut self) -> Result<ExecResult, JudgeError> {
+        self.orders = None;
+        self.ended(Duration::from_secs(1)).await
+    }
+
+    /// Ends the sandbox now, and says how it ended.
+    pub(crate) async fn kill(mut self) -> Result<ExecResult, JudgeError> {
+        self.cancel.send_replace(true);
+        self.ended(END_TAKES).await
+    }
+
+    async fn ended(&mut self, patience: Duration) -> Result<ExecResult, JudgeError> {
+        if let Ok(ended) = timeout(patience, &mut self.run).await {
+            return Ok(ended.map_err(|_| JudgeError::Interrupted)??);
+        }
+        self.cancel.send_replace(true);
+        match timeout(END_TAKES, &mut self.run).await {
+            Ok(ended) => Ok(ended.map_err(|_| JudgeError::Interrupted)??),
+            Err(_) => Err(JudgeError::Interrupted),
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.run.abort();
+    }
+}
+
+/// Cuts what the harness says into frames.
+struct Ear {
+    buffer: Vec<u8>,
+    sender: mpsc::UnboundedSender<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Output for Ear {
+    fn write(&mut self, _: Stream, bytes: &[u8]) -> ControlFlow<()> {
+        self.buffer.extend_from_slice(bytes);
+        while let Some((head, rest)) = self.buffer.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(*head) as usize;
+            if length > MOST_FRAME {
+                return ControlFlow::Break(());
+            }
+            if rest.len() < length {
+                break;
+            }
+            let frame = rest[..length].to_vec();
+            self.buffer.drain(..4 + length);
+            if self.waiting.fetch_add(length, Ordering::Relaxed) > MOST_WAITING || self.sender.send(frame).is_err() {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,622 @@
+//! Values as text: JSON, and Python's literals. Read by a parser of our own; nothing is ever evaluated.
+
+use super::{Int, MOST_DEPTH, Tag, Value};
+
+/// Why a text is no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why} at character {at}")]
+pub struct LiteralError {
+    why: &'static str,
+    at: usize,
+}
+
+impl Value {
+    /// Reads JSON; an object with the one key `$py` holds a Python literal.
+    pub fn from_json(text: &str) -> Result<Self, LiteralError> {
+        Reader::new(text, Language::Json).whole()
+    }
+
+    /// Reads a Python literal, the usual constructors included: `Decimal('1')`, `set()`, `float('nan')`.
+    pub fn from_python(text: &str) -> Result<Self, LiteralError> {
+        Reader::new(text, Language::Python).whole()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Json,
+    Python,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    language: Language,
+    depth: usize,
+}
+
+type Read<T> = Result<T, LiteralError>;
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, language: Language) -> Self {
+        Self { text, at: 0, language, depth: 0 }
+    }
+
+    fn whole(mut self) -> Read<Value> {
+        let mut value = self.value()?;
+        self.skip();
+        if self.language == Language::Python && self.peek() == Some(',') {
+            value = Value::Tuple(self.rest_of_tuple(value)?);
+        }
+        if self.at < self.text.len() { self.wrong("something follows the value") } else { Ok(value) }
+    }
+
+    fn wrong<T>(&self, why: &'static str) -> Read<T> {
+        Err(LiteralError { why, at: self.text[..self.at].chars().count() })
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn skip(&mut self) {
+        while let Some(c) = self.peek() {
+            if c == '#' && self.language == Language::Python {
+                self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+            } else if c.is_whitespace() {
+                self.at += c.len_utf8();
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn eat(&mut self, wanted: char) -> bool {
+        self.skip();
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn want(&mut self, wanted: char, why: &'static str) -> Read<()> {
+        if self.eat(wanted) { Ok(()) } else { self.wrong(why) }
+    }
+
+    fn value(&mut self) -> Read<Value> {
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            return self.wrong("a value is nested too deeply");
+        }
+        self.skip();
+        let value = match self.peek() {
+            None => self.wrong("a value is missing"),
+            Some('[') => {
+                self.next();
+                Ok(Value::List(self.items(']')?))
+            }
+            Some('{') => {
+                self.next();
+                self.braces()
+            }
+            Some('"') if self.language == Language::Json => self.json_string().map(Value::Str),
+            Some(c) if c.is_ascii_digit() || c == '-' => self.number(),
+            Some(_) if self.language == Language::Json => self.json_word(),
+            Some('(') => {
+                self.next();
+                self.parentheses()
+            }
+            Some('"' | '\'') => self.strings(),
+            Some('.') if self.rest().starts_with("...") => {
+                self.at += 3;
+                Ok(Value::Tagged(Tag::Ellipsis, Vec::new()))
+            }
+            Some('+' | '.') => self.number(),
+            Some(_) => self.word(),
+        };
+        self.depth -= 1;
+        value
+    }
+
+    fn items(&mut self, end: char) -> Read<Vec<Value>> {
+        let mut items = Vec::new();
+        while !self.eat(end) {
+            items.push(self.value()?);
+            if !self.eat(',') {
+                self.want(end, "`,` or the closing bracket is missing")?;
+                break;
+            }
+            self.skip();
+            if self.language == Language::Json && self.peek() == Some(end) {
+                return self.wrong("a value is missing");
+            }
+        }
+        Ok(items)
+    }
+
+    fn rest_of_tuple(&mut self, first: Value) -> Read<Vec<Value>> {
+        let mut items = vec![first];
+        while self.eat(',') {
+            self.skip();
+            if matches!(self.peek(), None | Some(')')) {
+                break;
+            }
+            items.push(self.value()?);
+        }
+        Ok(items)
+    }
+
+    fn parentheses(&mut self) -> Read<Value> {
+        if self.eat(')') {
+            return Ok(Value::Tuple(Vec::new()));
+        }
+        let first = self.value()?;
+        if self.eat(')') {
+            return Ok(first);
+        }
+        let items = self.rest_of_tuple(first)?;
+        self.want(')', "`)` is missing")?;
+        Ok(Value::Tuple(items))
+    }
+
+    fn braces(&mut self) -> Read<Value> {
+        if self.eat('}') {
+            return Ok(Value::Dict(Vec::new()));
+        }
+        let first = self.value()?;
+        if self.language == Language::Python && !self.eat(':') {
+            let mut items = vec![first];
+            if self.eat(',') {
+                items.extend(self.items('}')?);
+            } else {
+                self.want('}', "`}` is missing")?;
+            }
+            return Ok(Value::Set(items));
+        }
+        if self.language == Language::Json {
+            self.want(':', "`:` is missing")?;
+            if first.as_str().is_none() {
+                return self.wrong("a key must be a string");
+            }
+        }
+        let mut pairs = vec![(first, self.value()?)];
+        while self.eat(',') {
+            if self.language == Language::Python && self.eat('}') {
+                return Ok(Value::Dict(pairs));
+            }
+            let key = self.value()?;
+            if self.language == Language::Json && key.as_str().is_none() {
+                return self.wrong("a key must be a string");
+            }
+            self.want(':', "`:` is missing")?;
+            pairs.push((key, self.value()?));
+        }
+        self.want('}', "`}` is missing")?;
+        if self.language == Language::Json
+            && let [(Value::Str(key), Value::Str(text))] = &pairs[..]
+            && key == "$py"
+        {
+            return Value::from_python(text).map_err(|error| LiteralError { why: error.why, at: self.at });
+        }
+        Ok(Value::Dict(pairs))
+    }
+
+    fn json_word(&mut self) -> Read<Value> {
+        for (word, value) in [
+            ("null", Value::None),
+            ("true", Value::Bool(true)),
+            ("false", Value::Bool(false)),
+            ("NaN", Value::Float(f64::NAN)),
+            ("Infinity", Value::Float(f64::INFINITY)),
+        ] {
+            if self.rest().starts_with(word) {
+                self.at += word.len();
+                return Ok(value);
+            }
+        }
+        self.wrong("no JSON value")
+    }
+
+    fn json_string(&mut self) -> Read<String> {
+        let start = self.at;
+        self.next();
+        loop {
+            match self.next() {
+                None => return self.wrong("a string does not end"),
+                Some('"') => break,
+                Some('\\') => drop(self.next()),
+                Some(_) => {}
+            }
+        }
+        serde_json::from_str(&self.text[start..self.at])
+            .or_else(|_| self.wrong("a string has an escape that is no character"))
+    }
+
+    /// Digits, signs, a point, an exponent, `j`; and the sum of a real and an imaginary one.
+    fn number(&mut self) -> Read<Value> {
+        let first = self.signed()?;
+        self.skip();
+        if self.language == Language::Python && matches!(self.peek(), Some('+' | '-')) {
+            let second = self.signed()?;
+            return match (first, second) {
+                (Value::Int(real), Value::Complex(0.0, imaginary)) => Ok(Value::Complex(real.to_float(), imaginary)),
+                (Value::Float(real), Value::Complex(0.0, imaginary)) => Ok(Value::Complex(real, imaginary)),
+                _ => self.wrong("values cannot be computed"),
+            };
+        }
+        Ok(first)
+    }
+
+    fn signed(&mut self) -> Read<Value> {
+        let mut negative = false;
+        while let Some(sign @ ('-' | '+')) = self.peek() {
+            negative ^= sign == '-';
+            self.next();
+            self.skip();
+        }
+        if self.peek().is_some_and(char::is_alphabetic) {
+            return self.signed_word(negative);
+        }
+        let rest = self.rest();
+        let radix = match rest.get(..2).map(str::to_ascii_lowercase).as_deref() {
+            Some("0x") => 16,
+            Some("0o") => 8,
+            Some("0b") => 2,
+            _ => 10,
+        };
+        if radix != 10 && self.language == Language::Python {
+            self.at += 2;
+            return self.digits(negative, radix);
+        }
+        let end = rest
+            .char_indices()
+            .find(|(i, c)| {
+                let after_exponent = *i > 0 && matches!(rest.as_bytes()[i - 1], b'e' | b'E');
+                !(c.is_ascii_digit()
+                    || matches!(c, '.' | '_' | 'e' | 'E')
+                    || (after_exponent && matches!(c, '+' | '-')))
+            })
+            .map_or(rest.len(), |(i, _)| i);
+        let digits = rest[..end].replace('_', "");
+        if digits.bytes().all(|byte| byte.is_ascii_digit()) && !rest[end..].starts_with(['j', 'J']) {
+            return self.digits(negative, 10);
+        }
+        let Ok(float) = digits.parse::<f64>() else { return self.wrong("no number") };
+        self.at += end;
+        let float = if negative { -float } else { float };
+        if self.language == Language::Python && matches!(self.peek(), Some('j' | 'J')) {
+            self.next();
+            return Ok(Value::Complex(0.0, float));
+        }
+        Ok(Value::Float(float))
+    }
+
+    fn signed_word(&mut self, negative: bool) -> Read<Value> {
+        let value = if self.language == Language::Json { self.json_word()? } else { self.word()? };
+        match value {
+            Value::Float(float) => Ok(Value::Float(if negative { -float } else { float })),
+            _ => self.wrong("no number"),
+        }
+    }
+
+    fn digits(&mut self, negative: bool, radix: u32) -> Read<Value> {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_digit(radix) && c != '_').unwrap_or(rest.len());
+        if end == 0 {
+            return self.wrong("a digit is missing");
+        }
+        self.at += end;
+        let digits = rest[..end].chars().filter_map(|c| c.to_digit(radix));
+        Ok(Value::Int(Int::from_digits(negative, digits, radix)))
+    }
+
+    /// A name: a constant, the prefix of a string, or a constructor.
+    fn word(&mut self) -> Read<Value> {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
+        let word = &rest[..end];
+        if matches!(rest[end..].chars().next(), Some('"' | '\'')) && word.len() <= 2 {
+            return self.strings();
+        }
+        if word.is_empty() {
+            return self.wrong("no literal");
+        }
+        self.at += end;
+        match word {
+            "None" | "null" => return Ok(Value::None),
+            "True" | "true" => return Ok(Value::Bool(true)),
+            "False" | "false" => return Ok(Value::Bool(false)),
+            "nan" | "NaN" | "math.nan" => return Ok(Value::Float(f64::NAN)),
+            "inf" | "Infinity" | "math.inf" => return Ok(Value::Float(f64::INFINITY)),
+            "Ellipsis" => return Ok(Value::Tagged(Tag::Ellipsis, Vec::new())),
+            _ => {}
+        }
+        let name = word.rsplit('.').next().unwrap_or(word);
+        self.want('(', "an unknown name")?;
+        let arguments = self.items(')')?;
+        match construct(name, &arguments) {
+            Some(value) => Ok(value),
+            None => self.wrong("a call that is no literal"),
+        }
+    }
+
+    /// One string or several beside each other.
+    fn strings(&mut self) -> Read<Value> {
+        let mut whole = self.string()?;
+        loop {
+            self.skip();
+            let rest = self.rest();
+            let quote = rest.find(['"', '\'']);
+            let is_string = quote.is_some_and(|at| at <= 2 && rest[..at].chars().all(|c| "rRbBuU".contains(c)));
+            if !is_string {
+                return Ok(whole);
+            }
+            match (&mut whole, self.string()?) {
+                (Value::Str(text), Value::Str(more)) => text.push_str(&more),
+                (Value::Bytes(bytes), Value::Bytes(more)) => bytes.extend(more),
+                _ => return self.wrong("text and bytes beside each other"),
+            }
+        }
+    }
+
+    fn string(&mut self) -> Read<Value> {
+        let (mut raw, mut bytes) = (false, false);
+        let quote = loop {
+            match self.next() {
+                Some('r' | 'R') => raw = true,
+                Some('b' | 'B') => bytes = true,
+                Some('u' | 'U') => {}
+                Some(quote @ ('"' | '\'')) => break quote,
+                _ => return self.wrong("no string"),
+            }
+        };
+        let triple: String = [quote; 3].iter().collect();
+        let end = if self.rest().starts_with(&triple[1..]) {
+            self.at += 2;
+            triple.as_str()
+        } else {
+            &triple[..1]
+        };
+        let mut out = Vec::new();
+        while !self.rest().starts_with(end) {
+            let Some(c) = self.next() else { return self.wrong("a string does not end") };
+            if c == '\\' && !raw {
+                self.escape(bytes, &mut out)?;
+            } else if bytes && !c.is_ascii() {
+                return self.wrong("bytes must be ASCII");
+            } else {
+                push(c, &mut out);
+                if raw && c == '\\' {
+                    self.next().into_iter().for_each(|next| push(next, &mut out));
+                }
+            }
+        }
+        self.at += end.len();
+        if bytes {
+            return Ok(Value::Bytes(out));
+        }
+        String::from_utf8(out).map(Value::Str).or_else(|_| self.wrong("no text"))
+    }
+
+    fn escape(&mut self, bytes: bool, out: &mut Vec<u8>) -> Read<()> {
+        let Some(c) = self.next() else { return self.wrong("a string does not end") };
+        let simple = match c {
+            '\n' => return Ok(()),
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            'a' => '\x07',
+            'b' => '\x08',
+            'f' => '\x0c',
+            'v' => '\x0b',
+            '\\' | '\'' | '"' => c,
+            'x' => return self.code(2, bytes, out),
+            'u' if !bytes => return self.code(4, false, out),
+            'U' if !bytes => return self.code(8, false, out),
+            '0'..='7' => {
+                let rest = self.rest();
+                let more = rest.bytes().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
+                let number = u32::from_str_radix(&format!("{c}{}", &rest[..more]), 8).unwrap_or(0);
+                self.at += more;
+                return self.put(number, bytes, out);
+            }
+            other => {
+                push('\\', out);
+                other
+            }
+        };
+        push(simple, out);
+        Ok(())
+    }
+
+    fn code(&mut self, digits: usize, bytes: bool, out: &mut Vec<u8>) -> Read<()> {
+        let number = self.rest().get(..digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        let Some(number) = number else { return self.wrong("an escape without its digits") };
+        self.at += digits;
+        self.put(number, bytes, out)
+    }
+
+    fn put(&self, number: u32, bytes: bool, out: &mut Vec<u8>) -> Read<()> {
+        if bytes {
+            return match u8::try_from(number) {
+                Ok(byte) => {
+                    out.push(byte);
+                    Ok(())
+                }
+                Err(_) => self.wrong("no byte"),
+            };
+        }
+        match char::from_u32(number) {
+            Some(c) => {
+                push(c, out);
+                Ok(())
+            }
+            None => self.wrong("an escape that is no character"),
+        }
+    }
+}
+
+fn push(c: char, out: &mut Vec<u8>) {
+    out.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+/// What the usual constructors make of literals.
+fn construct(name: &str, arguments: &[Value]) -> Option<Value> {
+    let numbers = || arguments.iter().map(Value::as_int).collect::<Option<Vec<i64>>>();
+    let only = || if let [one] = arguments { Some(one.clone()) } else { None };
+    let items = || match arguments {
+        [] => Some(Vec::new()),
+        [Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items)] => Some(items.clone()),
+        _ => None,
+    };
+    match name {
+        "set" => Some(Value::Set(items()?)),
+        "frozenset" => Some(Value::FrozenSet(items()?)),
+        "list" | "deque" => Some(Value::List(items()?)),
+        "tuple" => Some(Value::Tuple(items()?)),
+        "dict" if arguments.is_empty() => Some(Value::Dict(Vec::new())),
+        "dict" | "OrderedDict" | "Counter" => only().filter(|value| matches!(value, Value::Dict(_))),
+        "bytearray" => only().filter(|value| matches!(value, Value::Bytes(_))),
+        "float" => match only()? {
+            Value::Str(text) => text.trim().parse().ok().map(Value::Float),
+            Value::Int(int) => Some(Value::Float(int.to_float())),
+            value @ Value::Float(_) => Some(value),
+            _ => None,
+        },
+        "complex" => match arguments {
+            [Value::Float(real), Value::Float(imaginary)] => Some(Value::Complex(*real, *imaginary)),
+            [Value::Int(real), Value::Int(imaginary)] => Some(Value::Complex(real.to_float(), imaginary.to_float())),
+            _ => None,
+        },
+        "Decimal" => match only()? {
+            value @ Value::Str(_) => Some(Value::Tagged(Tag::Decimal, vec![value])),
+            Value::Int(int) => Some(Value::Tagged(Tag::Decimal, vec![Value::Str(int.to_string())])),
+            _ => None,
+        },
+        "Fraction" => match arguments {
+            [numerator @ Value::Int(_)] => Some(Value::Tagged(Tag::Fraction, vec![numerator.clone(), Value::int(1)])),
+            [Value::Int(Int::Small(over)), Value::Int(Int::Small(under))] => fraction(*over, *under),
+            _ => None,
+        },
+        "range" => {
+            let (start, stop, step) = match numbers()?[..] {
+                [stop] => (0, stop, 1),
+                [start, stop] => (start, stop, 1),
+                [start, stop, step] if step != 0 => (start, stop, step),
+                _ => return None,
+            };
+            Some(Value::Tagged(Tag::Range, [start, stop, step].map(Value::int).to_vec()))
+        }
+        "date" => moment(Tag::Date, &numbers()?),
+        "time" => moment(Tag::Time, &numbers()?),
+        "datetime" => moment(Tag::DateTime, &numbers()?),
+        "timedelta" => {
+            let mut parts = numbers()?;
+            parts.resize(3, 0);
+            Some(Value::Tagged(Tag::TimeDelta, parts.into_iter().map(Value::int).collect()))
+        }
+        _ => None,
+    }
+}
+
+fn fraction(over: i64, under: i64) -> Option<Value> {
+    let (mut a, mut b) = (over.unsigned_abs(), under.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    let divisor = i64::try_from(a).ok().filter(|_| under != 0)?;
+    let sign = if under < 0 { -1 } else { 1 };
+    Some(Value::Tagged(Tag::Fraction, vec![Value::int(sign * over / divisor), Value::int(sign * under / divisor)]))
+}
+
+/// As `isoformat` writes it.
+fn moment(tag: Tag, parts: &[i64]) -> Option<Value> {
+    let date = |p: &[i64]| format!("{:04}-{:02}-{:02}", p[0], p[1], p[2]);
+    let time = |p: &[i64]| {
+        let at = |i: usize| p.get(i).copied().unwrap_or(0);
+        let micros = if at(3) > 0 { format!(".{:06}", at(3)) } else { String::new() };
+        format!("{:02}:{:02}:{:02}{micros}", at(0), at(1), at(2))
+    };
+    let text = match tag {
+        Tag::Date if parts.len() == 3 => date(parts),
+        Tag::Time => time(parts),
+        Tag::DateTime if parts.len() >= 3 => format!("{}T{}", date(parts), time(&parts[3..])),
+        _ => return None,
+    };
+    Some(Value::Tagged(tag, vec![Value::Str(text)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_literals_are_read_as_python_shows_them() {
+        for (text, shown) in [
+            ("(1, {2, 3}, b'x')", "(1, {2, 3}, b'x')"),
+            ("1,", "(1,)"),
+            ("()", "()"),
+            ("-0x1F", "-31"),
+            ("1_000_000_000_000_000_000_000", "1000000000000000000000"),
+            ("1e400", "inf"),
+            ("float('-inf')", "-inf"),
+            ("'a' \"b\" '''c'd'''", "\"abc'd\""),
+            (r"'\x41\u00fc\n\\'", r"'Aü\n\\'"),
+            (r"r'\n'", r"'\\n'"),
+            (r"b'\xff\0'", r"b'\xff\x00'"),
+            ("{'a': 1, 2: None,}", "{'a': 1, 2: None}"),
+            ("3-4j", "(3-4j)"),
+            ("Decimal('1.50')", "Decimal('1.50')"),
+            ("Fraction(2, -4)", "Fraction(-1, 2)"),
+            ("datetime.date(2024, 2, 29)", "date('2024-02-29')"),
+            ("frozenset([1])", "frozenset({1})"),
+            ("''", "''"),
+            ("[1, # one\n 2]", "[1, 2]"),
+            ("range(3)", "range(0, 3)"),
+        ] {
+            assert_eq!(Value::from_python(text).map(|value| value.to_string()), Ok(shown.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_literals_is_a_literal() {
+        for text in [
+            "",
+            "__import__('os')",
+            "open('/etc/passwd')",
+            "1+1",
+            "[1, 2",
+            "'abc",
+            "x",
+            "f'{1}'",
+            "lambda: 1",
+            "[x for x in y]",
+            "1 2",
+            r"'\ud800'",
+            "b'ü'",
+        ] {
+            assert!(Value::from_python(text).is_err(), "{text}");
+        }
+        assert!(Value::from_python(&"[".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn json_keeps_big_numbers_and_finds_literals_anywhere() {
+        let value = Value::from_json(r#"{"a": [123456789012345678901234567890, {"$py": "(1,)"}], "b": 1.0}"#).unwrap();
+        assert_eq!(value.to_string(), "{'a': [123456789012345678901234567890, (1,)], 'b': 1.0}");
+        for text in ["[1,]", "{1: 2}", "'a'", "01x", "{\"a\": 1,}", "nul", "(1)"] {
+            assert!(Value::from_json(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Test programs: the test in one sandbox, the tested code in another.
+#![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests fail loudly, and scores are exact here")]
+
+mod common;
+
+use common::{judge, judged};
+use evals::judge::Trust;
+use serde_json::{Value, json};
+
+const CODE: &str = r#"
+import math
+from collections import Counter
+class MyError(ValueError): pass
+class Node:
+    def __init__(self, v, next=None): self.v=v; self.next=next
+    def __eq__(self, o): return isinstance(o, Node) and self.v==o.v
+    def __repr__(self): return f"Node({self.v})"
+class Ever:
+    def __eq__(self, o): return True
+    def __lt__(self, o): return True
+    def __sub__(self, o): return self
+    def __abs__(self): return self
+    def __contains__(self, o): return True
+    def __iter__(self): return iter([1])
+def abs(x): return 0
+def isinstance_(x): return True
+def gen(n):
+    for i in range(n): yield i
+def apply(f, xs): return [f(x) for x in xs]
+def sort_in_place(xs): xs.sort()
+def boom(x): raise MyError("bad", x)
+def ever(): return Ever()
+def node(v): return Node(v)
+def leave(): raise SystemExit(0)
+def hard(): import os; os._exit(0)
+def loop():
+    while True: pass
+def skip():
+    import unittest
+    raise unittest.SkipTest("not today")
+def compose(f, g): return lambda x: f(g(x))
+def counter(s): return Counter(s)
+def peek(f):
+    return str(getattr(f, "__globals__", None) or f.__closure__)
+def far(): return 10.0
+CONST = {"a": (1, 2)}
+"#;
+
+fn task(tests: &[(&str, &str)]) -> Value {
+    let case = |(verdict, test): &(&str, &str)| json!({"name": verdict, "test": test, "timeout_ms": 5000});
+    json!({"code": CODE, "cases": tests.iter().map(case).collect::<Vec<_>>()})
+}
+
+async fn expect(tests: &[(&str, &str)], trust: Trust) {
+    let result = judged(&judge(), &task(tests)).await;
+    for (case, (_, test)) in result.cases.iter().zip(tests) {
+        assert_eq!((case.verdict.name(), case.trust), (case.name.as_str(), trust), "{test}\n{}", case.detail);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_classes_exceptions_generators_and_callbacks_are_served_across_the_wire() {
+    let tests = [
+        ("pass", "assert list(gen(3)) == [0, 1, 2]"),
+        ("pass", "assert apply(lambda x: x * 2, [1, 2]) == [2, 4]"),
+        ("pass", "xs = [3, 1, 2]; sort_in_place(xs); assert xs == [1, 2, 3]"),
+        ("pass", "try:\n    boom(3)\nexcept MyError as e:\n    assert e.args == ('bad', 3)\nelse:\n    assert False"),
+        ("pass", "n = node(3); assert n.v == 3; n.v = 4; assert n.v == 4; assert repr(n) == 'Node(4)'"),
+        ("pass", "assert isinstance(node(3), Node)"),
+        ("pass", "assert compose(lambda x: x + 1, lambda x: x * 2)(3) == 7"),
+        ("pass", "assert counter('aab') == {'a': 2, 'b': 1}"),
+        ("pass", "assert CONST == {'a': (1, 2)} and math.pi > 3 and Counter('a')['a'] == 1"),
+        (
+            "pass",
+            "import solution\nfrom main import gen as g\nassert next(g(2)) == 0 and solution.apply(abs, [-1]) == [1]",
+        ),
+        (
+            "pass",
+            "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        with self.assertRaises(MyError): boom(1)\nif __name__ == '__main__':\n    unittest.main()",
+        ),
+        ("pass", "def test_one():\n    assert apply(abs, [-1]) == [1]\n"),
+    ];
+    expect(&tests, Trust::Separate).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tested_code_is_never_asked_whether_it_is_right() {
+    let tests = [
+        ("wrong_answer", "assert ever() == 5"),
+        ("wrong_answer", "assert 5 == ever()"),
+        ("wrong_answer", "assert 5 in ever()"),
+        ("wrong_answer", "assert ever() in [1, 2]"),
+        (
+            "wrong_answer",
+            "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(ever(), 5)",
+        ),
+        ("exception", "assert abs(ever() - 3.0) < 1e-6"),
+        // The program's own `abs` is not the test's.
+        ("wrong_answer", "assert abs(far() - 3.0) < 1e-6"),
+        ("exception", "skip()"),
+        ("exception", "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): skip()"),
+        (
+            "wrong_answer",
+            "import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('x')\n    def test_a(self): pass",
+        ),
+        ("wrong_answer", "def test_one():\n    assert apply(len, ['a']) == [3]\n"),
+        ("exception", "def f(): pass\nsecret = 42\nassert '42' not in peek(f)"),
+        ("exited_early", "leave()"),
+        ("exited_early", "try:\n    leave()\nexcept BaseException:\n    pass"),
+        ("exited_early", "try:\n    hard()\nexcept BaseException:\n    pass"),
+        ("timeout", "import threading\nloop()"),
+        ("exception", "nothing_here(1)"),
+        ("exception", "this is no program"),
+    ];
+    expect(&tests, Trust::Separate).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_the_codes_own_process_or_judgement_says_so() {
+    let tests = [
+        ("pass", "assert node(3) == Node(3)"),
+        ("pass", "class Sub(Node):\n    def twice(self): return self.v * 2\nassert Sub(4).twice() == 8"),
+        ("pass", "import inspect\nassert 'sort' in inspect.getsource(sort_in_place)"),
+        ("wrong_answer", "import inspect\nassert 'quick' in inspect.getsource(sort_in_place)"),
+        ("exited_early", "import inspect\ninspect.getsource(leave)\nleave()"),
+    ];
+    expect(&tests, Trust::Shared).await;
+    let mut strict = task(&tests[1..3]);
+    strict["sharing"] = json!("never");
+    let result = judged(&judge(), &strict).await;
+    assert!(result.cases.iter().all(|case| case.verdict.name() == "unsupported_value"), "{result:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_functions_get_the_entry_and_the_prompts_own_helpers() {
+    let row = |completion: &str| {
+        json!({"task_id": "own/1", "entry_point": "encode", "completion": completion,
+            "prompt": "def shift(s, n):\n    return ''.join(chr((ord(c) - 97 + n) % 26 + 97) for c in s)\n\ndef encode(s):\n    \"\"\"Shifts by five.\"\"\"\n",
+            "test": "def check(candidate):\n    assert shift(candidate('abc'), -5) == 'abc'\n    assert candidate('z') == 'e'\n"})
+    };
+    let judge = judge();
+    let right = judged(&judge, &row("    return shift(s, 5)\n")).await;
+    assert!(right.all_passed, "{right:?}");
+    // A helper that undoes whatever the candidate did is not the prompt's.
+    let cheat = "    return s\n\ndef shift(s, n):\n    return 'abc'\n";
+    assert_eq!(judged(&judge, &row(cheat)).await.score, 0.0);
+    assert_eq!(judged(&judge, &row("    raise ValueError\n")).await.score, 0.0);
+}
