@@ -13,7 +13,7 @@ use crate::text;
 /// Of one rule in one piece of code. What blocks has blocked by then.
 const MOST_OF_A_RULE: usize = 50;
 /// Names in messages are cut: they come from the code.
-const MOST_SHOWN: usize = 60;
+const MOST_SHOWN: usize = 120;
 
 /// Collects what a reader tells.
 pub(crate) struct Sink<'a> {
