@@ -322,9 +322,11 @@ fn no_shape_takes_more_than_its_time() {
         }
         println!("{language:?}: {} shapes, the slowest took {:?} for 100 KB: {:?}", shapes.len(), worst.0, worst.1);
     }
-    // Without optimisation the readers run, and only a blow-up is an error.
+    // How fast a machine is at the moment decides no test; a blow-up does. The long form, on a quiet machine, is exact.
     if cfg!(debug_assertions) {
         slow.retain(|(.., took)| *took > MOST * 100);
+    } else if std::env::var_os("SAGGAR_TEST_LONG").is_none() {
+        slow.retain(|(.., took)| *took > MOST * 5);
     }
     assert!(slow.is_empty(), "{slow:#?}");
 }
