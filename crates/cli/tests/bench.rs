@@ -131,12 +131,10 @@ fn the_document_has_the_tables_and_no_home() {
 #[test]
 fn what_is_not_there_yet_or_unknown_is_refused() {
     let code = |output: &Output| json(output)["error"]["code"].as_str().unwrap().to_owned();
-    for what in ["judge", "e2b"] {
-        let output = run(&["bench", what, "--json"]);
-        assert_eq!((output.status.code(), code(&output).as_str()), (Some(125), "unsupported"), "{what}");
-        assert!(json(&output)["error"]["message"].as_str().unwrap().contains(&format!("`bench {what}`")));
-    }
-    for wrong in [&["--only", "podman"][..], &["--rounds", "0"], &["evolve"]] {
+    let output = run(&["bench", "e2b", "--json"]);
+    assert_eq!((output.status.code(), code(&output).as_str()), (Some(125), "unsupported"));
+    assert!(json(&output)["error"]["message"].as_str().unwrap().contains("`bench e2b`"));
+    for wrong in [&["--only", "podman"][..], &["--rounds", "0"], &["evolve"], &["judge"]] {
         let output = run(&[&["bench", "--json"], wrong].concat());
         assert_eq!((output.status.code(), code(&output).as_str()), (Some(2), "usage"), "{wrong:?}");
     }
