@@ -115,15 +115,12 @@ fn rows_of_data_sets_pass_with_their_solutions_and_fail_with_any_other() {
     }
 }
 
-/// The whole data set, where it lies beside the checkout.
+/// The whole data set, which is not ours to keep here; rows like its own are in the test above.
 #[test]
+#[ignore = "wants the data set: SAGGAR_TEST_HUMANEVAL=HumanEval.jsonl.gz"]
 fn humaneval_itself_passes_and_its_mutants_fail() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/HumanEval.jsonl.gz");
-    if !path.exists() {
-        eprintln!("skipped: there is no data set at {}", path.display());
-        return;
-    }
-    let unpacked = Command::new("gzip").args(["-dc", path.to_str().unwrap()]).output().unwrap();
+    let path = std::env::var("SAGGAR_TEST_HUMANEVAL").unwrap();
+    let unpacked = Command::new("gzip").args(["-dc", &path]).output().unwrap();
     let lines = text(&unpacked.stdout);
     let (out, output) = batch("humaneval", &lines, &["--jobs", "4"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
