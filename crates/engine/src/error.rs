@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::llm::ModelError;
 use crate::usage::LedgerError;
-use types::{BackendKind, ErrorBody, ErrorCode, Layer, LimitError, PathError};
+use types::{BackendKind, ErrorBody, ErrorCode, GuestPath, Layer, LimitError, PathError};
 
 use crate::admission::AdmissionError;
 use crate::audit::AuditError;
@@ -60,6 +60,33 @@ pub enum BackendError {
         /// Why.
         source: io::Error,
     },
+    /// This backend has no sandboxes that stay.
+    #[error("backend `{}` keeps no sessions", backend.name())]
+    NoSessions {
+        /// Which.
+        backend: BackendKind,
+    },
+    /// The session's sandbox is gone, and its processes with it.
+    #[error("the session's sandbox has ended")]
+    PlaceGone,
+    /// The process has ended.
+    #[error("the process has ended")]
+    ProcessGone,
+    /// There is no such folder to start a program in.
+    #[error("cwd `{0}` does not exist")]
+    Cwd(GuestPath),
+    /// The sandbox cannot give this to its processes.
+    #[error("{what} cannot be had in this session")]
+    Lacks {
+        /// What.
+        what: &'static str,
+    },
+    /// Processes would go on writing into what a snapshot keeps.
+    #[error("processes have files open for writing: {}", .0.join(", "))]
+    Writers(Vec<String>),
+    /// A layer of a disk is not there, or not whole.
+    #[error("`{0}` is no snapshot or image of this backend")]
+    NoLayer(String),
     /// Pipes and the like.
     #[error("the host ran out of descriptors or memory")]
     Host(#[source] io::Error),
@@ -247,9 +274,11 @@ impl BackendError {
         match self {
             Self::Layer { .. } => ErrorCode::IsolationUnavailable,
             Self::Program { .. } => ErrorCode::ProgramMissing,
-            Self::TooLarge => ErrorCode::InvalidRequest,
+            Self::TooLarge | Self::Cwd(_) | Self::Writers(_) => ErrorCode::InvalidRequest,
             Self::Place { source, .. } if is_full(source) => ErrorCode::InvalidRequest,
             Self::Host(_) => ErrorCode::ResourcesExhausted,
+            Self::NoSessions { .. } | Self::Lacks { .. } => ErrorCode::Unsupported,
+            Self::PlaceGone | Self::ProcessGone | Self::NoLayer(_) => ErrorCode::NotFound,
             Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
                 ErrorCode::SandboxFailed
             }
@@ -266,6 +295,13 @@ impl BackendError {
             Self::TooLarge => "put long arguments into a file and pass it with --file or on standard input".to_owned(),
             Self::Place { source, .. } if is_full(source) => "inputs count toward --disk and --inodes: raise them".to_owned(),
             Self::Host(_) => "raise `ulimit -n`, or run fewer programs at once".to_owned(),
+            Self::NoSessions { .. } => "use --backend native".to_owned(),
+            Self::Lacks { .. } => "`saggar doctor` says what this host lacks for it".to_owned(),
+            Self::PlaceGone => "`saggar session list` shows those that live; create another".to_owned(),
+            Self::ProcessGone => "`saggar session ps ID` shows those that run".to_owned(),
+            Self::Cwd(_) => "make the folder first, or leave --cwd away".to_owned(),
+            Self::Writers(_) => "let them finish, or end them with --kill".to_owned(),
+            Self::NoLayer(_) => "`saggar session snapshots` lists snapshots".to_owned(),
             Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
                 "`saggar doctor` tries every layer and says what fails".to_owned()
             }

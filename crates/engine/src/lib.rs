@@ -31,8 +31,9 @@ pub mod usage;
 pub use admission::AdmissionError;
 pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
 pub use backend::{
-    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream, WorkerKind,
-    WorkerSpec,
+    Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, Ended, FileContentStream, FileEntry,
+    FileError, FileKind, Gone, GuestUser, LayerId, Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process,
+    ProcessSpec, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::DatabaseError;

@@ -1,11 +1,14 @@
 //! Where code can run. A backend isolates and nothing else.
 
 mod native;
+mod place;
+mod place_files;
 
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use types::{BackendKind, Layer, LimitKind, Limits, Outcome, Usage};
@@ -13,6 +16,11 @@ use types::{BackendKind, Layer, LimitKind, Limits, Outcome, Usage};
 use crate::error::BackendError;
 use crate::files::WorkTree;
 pub(crate) use native::Native;
+pub use place::{
+    Connection, Control, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process, ProcessSpec,
+    Snapshotted, TerminalSize, Writers,
+};
+pub use place_files::{FileContentStream, FileEntry, FileError, FileKind, PlaceFiles};
 
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -28,6 +36,10 @@ pub trait Backend: Send + Sync {
     fn capabilities<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>>;
     /// Makes an empty sandbox. Dropping it kills every process inside.
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>>;
+    /// Opens a sandbox that stays. A backend that keeps none refuses.
+    fn open<'a>(&'a self, _spec: &'a PlaceSpec) -> BoxFuture<'a, Result<Arc<dyn Place>, BackendError>> {
+        Box::pin(async { Err(BackendError::NoSessions { backend: self.kind() }) })
+    }
     /// Lets go of what it keeps for runs that have not come in a while.
     fn drain(&self) {}
 }

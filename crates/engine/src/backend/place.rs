@@ -1,0 +1,186 @@
+//! The seam between sessions and what isolates them: a sandbox that stays, its processes and its files.
+//!
+//! A backend keeps a [`Place`] alive and does what it is told. Time to live, who may ask, replay of output and the audit
+//! trail are the session's, once for every backend.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use types::{GuestPath, Isolation, Layer, Limits, Network, Usage};
+
+use super::place_files::PlaceFiles;
+use super::{BoxFuture, Ended, Stream};
+use crate::error::BackendError;
+
+/// A sandbox to open that stays until it is dropped.
+#[derive(Debug, Clone)]
+pub struct PlaceSpec {
+    /// The session's id: names and labels are made from it, so that what a crash left behind can be found.
+    pub id: String,
+    /// What its disk begins with.
+    pub origin: Origin,
+    /// Limits of everything in it together; the wall limit is not its own but that of each process.
+    pub limits: Limits,
+    /// Walls that the caller gives up by name.
+    pub accept: Vec<Layer>,
+    /// Host trees beyond the system's own that must be visible, where there is no image.
+    pub extra_roots: Vec<String>,
+    /// What it can reach.
+    pub network: Network,
+}
+
+/// What the disk of a place begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The system's own programs, read-only, and empty folders of its own.
+    Nothing,
+    /// An image, by the name under which the backend has it.
+    Image(String),
+    /// What [`Place::snapshot`] returned, of this place or of another.
+    Snapshot(LayerId),
+}
+
+/// Names the state of a disk, in the backend that made it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayerId(pub String);
+
+/// A sandbox that stays. Dropping the last reference kills every process inside; snapshots stay.
+pub trait Place: Send + Sync {
+    /// Starts a program and returns as soon as it runs, or why it cannot.
+    fn start(&self, spec: ProcessSpec) -> BoxFuture<'_, Result<Process, BackendError>>;
+    /// Its files, by the paths that its processes see.
+    fn files(&self) -> Arc<dyn PlaceFiles>;
+    /// Stops every process where it is; memory stays.
+    fn freeze(&self) -> BoxFuture<'_, Result<(), BackendError>>;
+    /// Lets frozen processes go on.
+    fn thaw(&self) -> BoxFuture<'_, Result<(), BackendError>>;
+    /// What it has cost so far.
+    fn usage(&self) -> BoxFuture<'_, Result<PlaceUsage, BackendError>>;
+    /// Keeps the disk as it is now. Processes go on; those that have a file of the disk open for writing are an error that
+    /// names them, or are killed.
+    fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>>;
+    /// What stands between it and the host.
+    fn isolation(&self) -> Isolation;
+    /// Comes true when it is gone, and says why. Many may wait.
+    fn gone(&self) -> BoxFuture<'static, Gone>;
+}
+
+/// Why a place is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gone {
+    /// Somebody let go of it.
+    Closed,
+    /// It reached a limit of the whole, and was killed.
+    Limit(types::LimitKind),
+    /// What kept it failed.
+    Failed(String),
+}
+
+/// A program to start in a place.
+#[derive(Debug, Clone)]
+pub struct ProcessSpec {
+    /// Paths to try, in order.
+    pub programs: Vec<String>,
+    /// Arguments, the name included.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it begins. One that is not there is [`BackendError::Cwd`].
+    pub cwd: GuestPath,
+    /// Who it is inside.
+    pub user: GuestUser,
+    /// How it is connected.
+    pub connection: Connection,
+    /// After so long it is killed with all that it started.
+    pub wall: Option<Duration>,
+}
+
+/// Who a process is inside. Neither is anybody outside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuestUser {
+    /// `user`, 1000, whose home is `/home/user`.
+    #[default]
+    User,
+    /// `root`, 0: may install and own what `user` may not change.
+    Root,
+}
+
+/// How a process is connected to whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connection {
+    /// Three pipes.
+    Pipes,
+    /// Two pipes; its input is empty.
+    NoInput,
+    /// A terminal of this size. All output comes as [`Stream::Out`].
+    Terminal(TerminalSize),
+}
+
+/// Of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TerminalSize {
+    /// Characters in a line.
+    pub columns: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
+/// A program that runs. Dropping it leaves it running: only [`Control::kill`], a limit or the place's end kills it.
+pub struct Process {
+    /// Its number, as it is seen inside.
+    pub pid: u32,
+    /// What it reads; its input ends with the last sender. None without input. Sending waits while it does not read.
+    pub input: Option<mpsc::Sender<Vec<u8>>>,
+    /// What it writes, as it comes. It waits while nobody receives. The end comes when everybody who holds its outputs
+    /// has gone, which may be later than its own end.
+    pub output: mpsc::Receiver<(Stream, Vec<u8>)>,
+    /// How it ended.
+    pub ended: BoxFuture<'static, Result<Ended, BackendError>>,
+    /// What can be done to it, also by somebody else than who reads.
+    pub control: Arc<dyn Control>,
+}
+
+/// What can be done to a process that runs. On one that has ended all of it is refused or without effect.
+pub trait Control: Send + Sync {
+    /// Sends a signal to its process group.
+    fn signal(&self, signal: i32) -> Result<(), BackendError>;
+    /// Kills it with all that it started, whatever groups these made.
+    fn kill(&self) -> Result<(), BackendError>;
+    /// Changes the size of its terminal.
+    fn resize(&self, size: TerminalSize) -> Result<(), BackendError>;
+}
+
+/// What a place has cost so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct PlaceUsage {
+    /// Time since it was opened, processor time and the most memory of all its processes together.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Bytes of memory now, where they are counted.
+    pub memory_bytes: Option<u64>,
+    /// Bytes that its disk has grown by since its origin.
+    pub disk_bytes: u64,
+    /// Files and folders by which its disk has grown.
+    pub disk_inodes: u64,
+}
+
+/// What happens to processes that have a file open for writing while a snapshot is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writers {
+    /// The snapshot is refused with [`BackendError::Writers`].
+    Refuse,
+    /// They are killed.
+    Kill,
+}
+
+/// A snapshot that is made and safe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshotted {
+    /// Under which it is found again.
+    pub layer: LayerId,
+    /// Bytes that it adds to what it stands on.
+    pub bytes: u64,
+}
