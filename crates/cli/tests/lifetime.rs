@@ -4,6 +4,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Stdio};
 
 use common::{
@@ -51,6 +52,25 @@ fn sigkill_of_the_keeper_takes_every_process_and_is_reported() {
         common::run(&["run", "-c", "pass"]);
         groups_of(keeper).is_empty()
     });
+}
+
+/// Containers may share the host's cgroups, and each has its own process 1.
+#[test]
+fn groups_of_another_pid_namespace_are_not_swept() {
+    let mut child = sleeping_tree("mark-others", &[]);
+    let groups = groups_of(keeper_of(child.id()).unwrap());
+    let place = groups.first().expect("this machine has cgroups").parent().unwrap();
+    let ours = std::fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let [left_here, of_another] = [ours, ours - 1].map(|space| place.join(format!("saggar-1-0-{space}-0")));
+    std::fs::create_dir(&left_here).unwrap();
+    std::fs::create_dir(&of_another).unwrap();
+    assert!(common::run(&["run", "-c", "pass"]).status.success());
+    eventually("the sweep", || !left_here.exists());
+    let spared = of_another.exists();
+    std::fs::remove_dir(&of_another).unwrap();
+    assert!(spared);
+    send(child.id(), Signal::KILL);
+    child.wait().unwrap();
 }
 
 #[test]

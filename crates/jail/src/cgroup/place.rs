@@ -1,6 +1,7 @@
 //! Finding a place where groups can be made: handed over, our own, a named root, or asked of the user's systemd.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
@@ -171,29 +172,39 @@ fn enable(parent: &Path) -> Option<v2::Tree> {
     Some(v2::Tree { parent: parent.to_path_buf(), controllers })
 }
 
-/// The prefix of every group that this keeper makes: its process and when that started.
+/// The prefix of every group that this keeper makes: its process, when that started, and where the number is from.
 pub(crate) fn prefix() -> String {
     let pid = getpid().as_raw_nonzero().get();
-    format!("saggar-{pid}-{}-", started(pid).unwrap_or(0))
+    format!("saggar-{pid}-{}-{}-", started(pid).unwrap_or(0), numbers().unwrap_or(0))
 }
 
 /// Removes groups of keepers that were killed before they could.
 fn sweep(parent: &Path) {
+    // Numbers of another container's processes mean nothing here: what it has made is its own to sweep.
+    let Some(ours) = numbers() else { return };
     // Named first, removed afterwards: a folder that changes while it is read may skip entries.
     let entries: Vec<_> = fs::read_dir(parent).into_iter().flatten().flatten().collect();
     for entry in entries {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let mut parts = name.strip_prefix("saggar-").unwrap_or("").split('-');
-        let (Some(Ok(pid)), Some(Ok(start))) =
-            (parts.next().map(str::parse::<i32>), parts.next().map(str::parse::<u64>))
-        else {
-            continue;
-        };
-        if started(pid) != Some(start) {
+        if entry
+            .file_name()
+            .to_str()
+            .and_then(maker)
+            .is_some_and(|(pid, start, space)| space == ours && started(pid) != Some(start))
+        {
             let _ = remove(&entry.path());
         }
     }
+}
+
+/// What the name of a group says of the keeper that made it.
+fn maker(name: &str) -> Option<(i32, u64, u64)> {
+    let mut parts = name.strip_prefix("saggar-")?.split('-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The pid namespace that process numbers are from, as far as `/proc` shows the one we are in.
+fn numbers() -> Option<u64> {
+    fs::metadata(format!("{HOST_TEXT}/proc/self/ns/pid")).ok().map(|namespace| namespace.ino())
 }
 
 /// When process `pid` started, in ticks since boot; tells a reused number from the one that was meant.
