@@ -269,3 +269,21 @@ async fn a_case_alone_ends_as_it_would_among_others() {
         assert_eq!(verdicts(&result), [("1", expected)], "{body} {result:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn setup_is_code_like_other_code() {
+    let case = json!({"args": [3], "expected": 6});
+    let task = |setup: &str, case: &serde_json::Value| json!({"setup": setup, "code": "def f(x): return x * FACTOR", "entry": "f", "policy": "guard", "cases": [case]});
+    let judge = judge();
+    assert!(judged(&judge, &task("FACTOR = 2", &case)).await.all_passed);
+    // The policy reads it, and its mistakes are told.
+    let refused = judged(&judge, &task("import shutil; shutil.rmtree('/'); FACTOR = 2", &case)).await;
+    assert_eq!(verdicts(&refused), [("1", "refused")], "{refused:?}");
+    let broken = judged(&judge, &task("FACTOR = ", &case)).await;
+    assert_eq!(verdicts(&broken), [("1", "refused")], "{broken:?}");
+    assert_eq!(broken.findings[0].file.as_deref(), Some("saggar_setup.py"));
+    // A program is run alone, and says so.
+    let program = task("FACTOR = 2", &json!({"stdin": "", "stdout": "6"}));
+    let error = evals::judge::Task::from_any(&program.to_string()).unwrap_err();
+    assert!(error.to_string().contains("`setup`"), "{error}");
+}

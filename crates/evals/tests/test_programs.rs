@@ -145,4 +145,57 @@ async fn check_functions_get_the_entry_and_the_prompts_own_helpers() {
     let cheat = "    return s\n\ndef shift(s, n):\n    return 'abc'\n";
     assert_eq!(judged(&judge, &row(cheat)).await.score, 0.0);
     assert_eq!(judged(&judge, &row("    raise ValueError\n")).await.score, 0.0);
+    // A function that is gone cannot fail, nor pass.
+    for gone in ["    return shift(s, 5)\n\ndel encode\n", "    return s\nencode = None\n"] {
+        let result = judged(&judge, &row(gone)).await;
+        assert_eq!((result.cases[0].verdict.name(), result.score), ("exception", 0.0), "{result:?}");
+    }
+    let check = "def check(candidate):\n    assert candidate(1) == 2\n";
+    let uncalled = json!({"code": "def f(x): return 0", "cases": [{"test": check}]});
+    assert_eq!(judged(&judge, &uncalled).await.score, 0.0);
+    let called = json!({"code": "def f(x): return 2", "cases": [{"test": format!("{check}check(f)\n")}]});
+    assert!(judged(&judge, &called).await.all_passed);
+}
+
+/// The same claims, once compared by the judge itself and once run as the program that they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_has_one_verdict_however_it_is_run() {
+    let judge = judge();
+    let check = "def check(candidate):\n    assert candidate(2) == 4, 'two'\n    assert candidate(3) == 9\n";
+    let truth = "def check(candidate):\n    assert candidate(2) is True\n    assert not candidate(0)\n    assert candidate(1)\n";
+    for (verdict, test, body) in [
+        ("pass", check, "return x * x"),
+        ("pass", check, "return float(x * x)"),
+        ("pass", check, "class I(int):\n        def __eq__(self, other): return False\n    return I(x * x)"),
+        ("wrong_answer", check, "return x + x"),
+        ("wrong_answer", check, "return [x * x]"),
+        ("wrong_answer", check, "return float('nan')"),
+        ("wrong_answer", check, "return {x * x: 1}.keys()"),
+        ("wrong_answer", check, "return {x * x}"),
+        ("wrong_answer", check, "class E:\n        def __eq__(self, other): return True\n    return E()"),
+        ("wrong_answer", check, "yield x * x"),
+        ("pass", check, "from fractions import Fraction\n    return Fraction(x * x)"),
+        ("exception", check, "raise ValueError('no')"),
+        ("exception", check, "assert x == 2\n    return 4"),
+        ("exited_early", check, "raise SystemExit(0)"),
+        ("exited_early", check, "import os; os._exit(0)"),
+        ("crashed", check, "import os; os.kill(os.getpid(), 11)"),
+        ("timeout", check, "while True: pass"),
+        ("pass", truth, "return x > 0"),
+        ("wrong_answer", truth, "return x"),
+    ] {
+        let code = format!("def square(x):\n    {body}\n");
+        for test in [test.to_owned(), format!("import math\n{test}")] {
+            let case = json!({"test": test, "timeout_ms": 1500});
+            let result = judged(&judge, &json!({"code": code, "entry": "square", "cases": [case, case]})).await;
+            for case in &result.cases {
+                assert_eq!((case.verdict.name(), case.trust), (verdict, Trust::Separate), "{body}\n{test}\n{result:?}");
+            }
+        }
+    }
+    // What one call leaves behind, the next one of the same test finds, and no other test.
+    let code = "seen = []\ndef square(x):\n    seen.append(x)\n    return len(seen)\n";
+    let test = "def check(candidate):\n    assert candidate(7) == 1\n    assert candidate(7) == 2\n";
+    let cases = [json!({"test": test}), json!({"test": test}), json!({"test": format!("import math\n{test}")})];
+    assert!(judged(&judge, &json!({"code": code, "entry": "square", "cases": cases})).await.all_passed);
 }

@@ -47,7 +47,7 @@ pub(crate) struct Judge {
     pub(crate) run: Step,
     /// What a worker is told.
     pub(crate) order: Step,
-    /// What a worker has imported for it, beside what all of them have.
+    /// What a worker has imported for it, beside what all of them have; the harness itself is named by its file.
     pub(crate) preload: &'static [&'static str],
 }
 
@@ -213,7 +213,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 "/work/{file}",
             ]),
             order: run(&["/tmp/.saggar-exception.json", PYTHON_JUDGE, "/work/{file}"]),
-            preload: &["select", "linecache", "unittest"],
+            preload: &["select", "linecache", "unittest", PYTHON_JUDGE],
         }),
         ..PLAIN
     },

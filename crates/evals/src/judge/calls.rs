@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::claims::Claims;
 use super::compare;
 use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
@@ -37,12 +38,41 @@ struct Told {
 
 impl<'g> Calls<'g> {
     pub(crate) fn new(ground: &'g Ground) -> Self {
-        let left = ground.task.cases.iter().filter(|case| matches!(case.plan(), Ok(Plan::Call(_)))).count();
+        let is_here = |case: &&Case| match case.plan() {
+            Ok(Plan::Call(_)) => true,
+            Ok(Plan::Test(test)) => Claims::of(&test, &ground.task).is_some(),
+            Ok(Plan::Program(_)) | Err(_) => false,
+        };
+        let left = ground.task.cases.iter().filter(is_here).count();
         Self { ground, link: None, number: 0, left, broken: None }
     }
 
     /// Judges one case.
     pub(crate) async fn run(&mut self, case: &Case, call: &Call) -> Result<Finished, JudgeError> {
+        let words = vec![call.args.clone(), call.kwargs.clone()];
+        self.ask(case, words, &mut |answer| judge_answer(case, call, answer)).await
+    }
+
+    /// Judges a test that is nothing but claims about calls; `None` if the answers leave it open.
+    pub(crate) async fn claims(&mut self, case: &Case, claims: &Claims) -> Result<Option<Finished>, JudgeError> {
+        let mut open = false;
+        let mut conclude = |answer: &[u8]| {
+            claims.conclude(answer).unwrap_or_else(|| {
+                open = true;
+                Finished::new(Verdict::UnsupportedValue, "")
+            })
+        };
+        let finished = self.ask(case, vec![claims.calls()], &mut conclude).await?;
+        Ok(Some(finished).filter(|_| !open))
+    }
+
+    /// Has the harness do something, and concludes from its answer.
+    async fn ask(
+        &mut self,
+        case: &Case,
+        question: Vec<Value>,
+        conclude: &mut (dyn FnMut(&[u8]) -> Finished + Send),
+    ) -> Result<Finished, JudgeError> {
         self.left = self.left.saturating_sub(1);
         let mut link = match self.ready(case).await? {
             Ok(link) => link,
@@ -55,19 +85,14 @@ impl<'g> Calls<'g> {
         // The last has the loaded program to itself: no fork, and its end is the sandbox's.
         let last = self.left == 0 || !by_wall;
         let start = Instant::now();
-        let words = vec![
-            Value::int(self.number),
-            Value::Float(limit.as_secs_f64()),
-            Value::Bool(last),
-            call.args.clone(),
-            call.kwargs.clone(),
-        ];
+        let mut words = vec![Value::int(self.number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
+        words.extend(question);
         link.send(words).await;
         let grace = if last { Duration::ZERO } else { GRACE };
         let told = self.listen(&mut link, start + limit + grace).await;
         let wall_ms = milliseconds(start.elapsed());
         let finished = match told {
-            Ok(told) => self.conclude(case, call, link, told).await?,
+            Ok(told) => self.conclude(link, told, conclude).await?,
             Err(finished) => self.lost(link, finished).await?,
         };
         Ok(Finished { wall_ms, ..finished })
@@ -135,10 +160,15 @@ impl<'g> Calls<'g> {
     }
 
     /// The case has ended as it should: its own process is gone, the program is still loaded.
-    async fn conclude(&mut self, case: &Case, call: &Call, link: Link, told: Told) -> Result<Finished, JudgeError> {
+    async fn conclude(
+        &mut self,
+        link: Link,
+        told: Told,
+        conclude: &mut (dyn FnMut(&[u8]) -> Finished + Send),
+    ) -> Result<Finished, JudgeError> {
         let finished = match &told {
             Told { late: true, .. } => Finished::new(Verdict::Timeout, "it did not end in time"),
-            Told { answer: Some(answer), .. } => judge_answer(case, call, answer),
+            Told { answer: Some(answer), .. } => conclude(answer),
             Told { status, .. } if status & 0x7f != 0 => {
                 // It may have been killed for its memory: only the sandbox knows.
                 let result = link.finish().await?;
@@ -180,7 +210,7 @@ pub(crate) async fn load(
     limits: types::LimitsSpec,
     order: Vec<Value>,
 ) -> Result<Result<Link, Finished>, JudgeError> {
-    let mut link = Link::open(&ground.engine, &ground.caller, ground.harnessed(limits));
+    let mut link = Link::open(&ground.engine, &ground.caller, ground.set_up(limits));
     link.send(order).await;
     let mut heard = link.next(Instant::now() + super::IN_LINE).await;
     // The harness is there; what it takes from now on is the program's own time.

@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Caller, Engine};
-use types::{ExecRequest, ExecResult, Finding, Isolation, LimitKind, Limits, LimitsSpec, Outcome, Source, Usage};
+use types::{
+    ExecRequest, ExecResult, FileContent, Finding, InputFile, Isolation, LimitKind, Limits, LimitsSpec, Outcome,
+    RelPath, Source, Usage,
+};
 
 use super::error::JudgeError;
 use super::result::{Finished, Verdict};
@@ -16,6 +19,9 @@ pub(crate) const GRACE: Duration = Duration::from_millis(1500);
 
 /// Where time is counted on the processors, the wall gives this much more.
 const WALL_FOR_CPU: u32 = 20;
+
+/// What `setup` is called among the files of a run.
+pub(crate) const SETUP: &str = "saggar_setup.py";
 
 /// The engine, the task and what its sandboxes have cost so far.
 pub(crate) struct Ground {
@@ -108,6 +114,17 @@ impl Ground {
     pub(crate) fn harnessed(&self, limits: LimitsSpec) -> ExecRequest {
         let file_name = solution().filter(|_| self.is_python());
         ExecRequest { file_name, ..self.request(limits) }
+    }
+
+    /// The same with the task's `setup`, which the policy reads as it reads every file of a run.
+    pub(crate) fn set_up(&self, limits: LimitsSpec) -> ExecRequest {
+        let mut request = self.harnessed(limits);
+        if !self.task.setup.is_empty()
+            && let Ok(path) = RelPath::new(SETUP)
+        {
+            request.files.push(InputFile { path, content: FileContent::Text(self.task.setup.clone()) });
+        }
+        request
     }
 
     pub(crate) fn is_python(&self) -> bool {

@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::{Caller, Delivery, Engine, Harness, Output, RunError, Stdin, Stream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use types::{ExecRequest, ExecResult};
+use types::{ExecRequest, ExecResult, Outcome};
 
 use super::error::JudgeError;
 use super::value::Value;
@@ -26,6 +26,8 @@ pub(crate) struct Link {
     orders: Option<mpsc::Sender<Vec<u8>>>,
     frames: mpsc::UnboundedReceiver<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
+    /// Whether something was said that is no frame; the sandbox may have ended by itself before it was ended for that.
+    nonsense: Arc<AtomicBool>,
     cancel: watch::Sender<bool>,
     run: JoinHandle<Result<ExecResult, RunError>>,
 }
@@ -47,7 +49,9 @@ impl Link {
         let (sender, frames) = mpsc::unbounded_channel();
         let (cancel, cancelled) = watch::channel(false);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut ear = Ear { buffer: Vec::new(), sender, waiting: Arc::clone(&waiting) };
+        let nonsense = Arc::new(AtomicBool::new(false));
+        let mut ear =
+            Ear { buffer: Vec::new(), sender, waiting: Arc::clone(&waiting), nonsense: Arc::clone(&nonsense) };
         let (engine, caller) = (Arc::clone(engine), caller.clone());
         let run = tokio::spawn(async move {
             let delivery = Delivery {
@@ -59,7 +63,7 @@ impl Link {
             };
             engine.execute(&caller, request, delivery).await
         });
-        Self { orders: Some(orders), frames, waiting, cancel, run }
+        Self { orders: Some(orders), frames, waiting, nonsense, cancel, run }
     }
 
     /// Sends an order. Where nobody listens any more, what is heard next says so.
@@ -108,14 +112,18 @@ impl Link {
     }
 
     async fn ended(&mut self, patience: Duration) -> Result<ExecResult, JudgeError> {
-        if let Ok(ended) = timeout(patience, &mut self.run).await {
-            return Ok(ended.map_err(|_| JudgeError::Interrupted)??);
+        let ended = match timeout(patience, &mut self.run).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                self.cancel.send_replace(true);
+                timeout(END_TAKES, &mut self.run).await.map_err(|_| JudgeError::Interrupted)?
+            }
+        };
+        let result = ended.map_err(|_| JudgeError::Interrupted)??;
+        if self.nonsense.load(Ordering::Relaxed) {
+            return Ok(ExecResult { outcome: Outcome::Cancelled, ..result });
         }
-        self.cancel.send_replace(true);
-        match timeout(END_TAKES, &mut self.run).await {
-            Ok(ended) => Ok(ended.map_err(|_| JudgeError::Interrupted)??),
-            Err(_) => Err(JudgeError::Interrupted),
-        }
+        Ok(result)
     }
 }
 
@@ -130,6 +138,7 @@ struct Ear {
     buffer: Vec<u8>,
     sender: mpsc::UnboundedSender<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
+    nonsense: Arc<AtomicBool>,
 }
 
 impl Output for Ear {
@@ -138,6 +147,7 @@ impl Output for Ear {
         while let Some((head, rest)) = self.buffer.split_first_chunk::<4>() {
             let length = u32::from_le_bytes(*head) as usize;
             if length > MOST_FRAME {
+                self.nonsense.store(true, Ordering::Relaxed);
                 return ControlFlow::Break(());
             }
             if rest.len() < length {

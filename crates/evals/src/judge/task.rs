@@ -322,12 +322,21 @@ impl Task {
             if matches!(plan, Plan::Call(_)) && self.entry.is_empty() {
                 return Err(wrong("it calls a function, but the task has no `entry`".to_owned()));
             }
+            if matches!(plan, Plan::Program(_)) && !self.setup.is_empty() {
+                return Err(wrong(
+                    "`setup` is for calls and tests; a case with stdin or stdout runs the code alone".to_owned(),
+                ));
+            }
             if let Some(group) = &case.group
                 && !self.groups.is_empty()
                 && !self.groups.contains_key(group)
             {
                 return Err(wrong(format!("there is no group `{group}` in `groups`")));
             }
+        }
+        if !self.setup.is_empty() && !matches!(self.language(), "python" | "python3" | "py") {
+            let why = format!("`setup` is Python, and the task is in {}", self.language());
+            return Err(JudgeError::Case { case: "setup".to_owned(), why });
         }
         let words = |name: &str| !name.is_empty() && name.split('.').all(is_word);
         if !self.entry.is_empty() && !words(&self.entry) {

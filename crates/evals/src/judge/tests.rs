@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use types::{ExecRequest, Policy, Source};
 
 use super::calls::{load, names, raised};
+use super::claims::Claims;
 use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
@@ -89,7 +90,11 @@ enum Said {
 
 impl<'g> Tests<'g> {
     pub(crate) fn new(ground: &'g Ground) -> Self {
-        let left = ground.task.cases.iter().filter(|case| matches!(case.plan(), Ok(Plan::Test(_)))).count();
+        let is_here = |case: &&Case| match case.plan() {
+            Ok(Plan::Test(test)) => Claims::of(&test, &ground.task).is_none(),
+            _ => false,
+        };
+        let left = ground.task.cases.iter().filter(is_here).count();
         Self { ground, tester: None, candidate: None, left, broken: None }
     }
 
@@ -141,8 +146,14 @@ impl<'g> Tests<'g> {
         let mut order = words(false);
         order.push(self.words(test, &candidate.names));
         tester.link.send(order).await;
-        let mut relay =
-            Relay { tester: &mut tester.link, candidate: &mut candidate.link, verdict: None, fault: None, over: false };
+        let mut relay = Relay {
+            tester: &mut tester.link,
+            candidate: &mut candidate.link,
+            last: self.left == 0,
+            verdict: None,
+            fault: None,
+            over: false,
+        };
         let (tester_lives, candidate_lives) = relay.carry(start + limit + GRACE).await;
         let Relay { verdict, mut fault, over, .. } = relay;
         let wall_ms = milliseconds(start.elapsed());
@@ -316,6 +327,8 @@ const NEEDS_SHARING: &str = "NeedsSharing";
 struct Relay<'a> {
     tester: &'a mut Link,
     candidate: &'a mut Link,
+    /// Whether nothing is needed of the tested side after this test.
+    last: bool,
     verdict: Option<Vec<Value>>,
     /// What the tested side did that no verdict of the test can mend.
     fault: Option<Finished>,
@@ -340,7 +353,7 @@ impl Relay<'_> {
                     if late && self.fault.is_none() {
                         self.fault = Some(Finished::new(Verdict::Timeout, "it did not end in time"));
                     }
-                    let ends = candidate_lives && self.let_go(deadline).await;
+                    let ends = candidate_lives && !self.last && self.let_go(deadline).await;
                     return (!spent, ends);
                 }
                 (true, Said::Over | Said::Nonsense) => return (false, false),

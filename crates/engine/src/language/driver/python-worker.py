@@ -2,8 +2,8 @@
 import sys
 
 
-def main(run, leave_record):
-    become_worker(sys.argv[2:])
+def main(run, leave_record, prepared):
+    become_worker(sys.argv[2:], prepared)
     from posix import _exit as leave
 
     status = 0
@@ -17,21 +17,29 @@ def main(run, leave_record):
     end(status, leave)
 
 
-def become_worker(modules):
+def become_worker(modules, prepared):
     """Returns in a worker that was lent to a run, with that run's arguments and environment."""
     import gc, os, _signal
 
+    # Next to nothing that is made here is let go of again: looking for it would take as long as the imports.
+    gc.disable()
     usual = set(sys.modules)
     # A program's own modules come first for itself; while we import there is nothing of anybody's in /work.
     sys.path[0] = "/work"
     for module in modules:
         try:
-            __import__(module)
+            if "/" in module:
+                prepared[module] = harness(module)
+            else:
+                __import__(module)
         except BaseException as error:
             sys.stderr.write(f"cannot preload {module}: {error}\n")
     early = {}
     for module in set(sys.modules) - usual:
         early.setdefault(module.partition(".")[0], []).append(module)
+    gc.collect()
+    gc.freeze()
+    gc.enable()
     # Often enough that the interpreter has adapted its code before it is shared.
     for _ in range(20):
         warm_up(gc, os)
@@ -71,6 +79,16 @@ def become_worker(modules):
     for entry in os.listdir("/work"):
         for name in early.get(entry.partition(".")[0], ()):
             sys.modules.pop(name, None)
+
+
+def harness(path):
+    """Loads a harness and has it rehearse its part. Gives what a worker calls."""
+    names = {"__builtins__": __builtins__, "__name__": "harness", "__file__": path}
+    with open(path, "rb") as file:
+        exec(compile(file.read(), path, "exec", dont_inherit=True), names)
+    for _ in range(20):
+        names["rehearse"]()
+    return names["main"]
 
 
 def warm_up(gc, os):

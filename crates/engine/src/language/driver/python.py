@@ -3,7 +3,8 @@
 The program is compiled from its own bytes under its own name: no line is shifted, a coding line and
 `from __future__` mean what they say. Called as: python3 THIS RECORD FILE [ARGS...]
 
-As a zygote (python3 THIS --zygote [MODULE...]) it imports the modules, and each of its forks runs one program.
+As a zygote (python3 THIS --zygote [MODULE or HARNESS...]) it imports the modules, and each of its forks runs one
+program. A harness is named by its file.
 """
 import sys
 
@@ -11,8 +12,7 @@ import sys
 def main():
     if sys.argv[1] != "--zygote":
         return run()
-    PREPARED[JUDGE] = compiled(JUDGE)
-    load("python-worker.py")["main"](run, load("python-record.py")["leave_record"])
+    load("python-worker.py")["main"](run, load("python-record.py")["leave_record"], PREPARED)
 
 
 def load(name):
@@ -23,15 +23,8 @@ def load(name):
     return names
 
 
-# The judge's harness, which a worker has compiled already.
-JUDGE = "/opt/saggar/judge.py"
+# Harnesses that a zygote has loaded for its workers, by their files: what each of them calls.
 PREPARED = {}
-
-
-def compiled(path):
-    with open(path, "rb") as file:
-        source = file.read()
-    return compile(source, path, "exec", dont_inherit=True)
 
 
 def run(leave_record=None):
@@ -46,7 +39,12 @@ def run(leave_record=None):
     names.update(__builtins__=__builtins__, __file__=path, __cached__=None, __annotations__={})
     sys.modules["__main__"] = module
     try:
-        exec(PREPARED.get(path) or compiled(path), names)
+        if path in PREPARED:
+            PREPARED[path]()
+        else:
+            with open(path, "rb") as file:
+                source = file.read()
+            exec(compile(source, path, "exec", dont_inherit=True), names)
     except SystemExit:
         raise
     except BaseException as error:

@@ -22,6 +22,14 @@ impl Value {
     pub fn from_python(text: &str) -> Result<Self, LiteralError> {
         Reader::new(text, Language::Python).whole()
     }
+
+    /// Reads the literal that `text` begins with, and says where it ends. Names and calls are none here: what they
+    /// mean depends on what is around them.
+    pub(crate) fn literal_prefix(text: &str) -> Result<(Self, usize), LiteralError> {
+        let mut reader = Reader { strict: true, ..Reader::new(text, Language::Python) };
+        let value = reader.value()?;
+        Ok((value, reader.at))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,13 +43,15 @@ struct Reader<'a> {
     at: usize,
     language: Language,
     depth: usize,
+    /// Whether only what every Python reads in this way is a value.
+    strict: bool,
 }
 
 type Read<T> = Result<T, LiteralError>;
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str, language: Language) -> Self {
-        Self { text, at: 0, language, depth: 0 }
+        Self { text, at: 0, language, depth: 0, strict: false }
     }
 
     fn whole(mut self) -> Read<Value> {
@@ -290,6 +300,9 @@ impl<'a> Reader<'a> {
                     || (after_exponent && matches!(c, '+' | '-')))
             })
             .map_or(rest.len(), |(i, _)| i);
+        if self.strict && rest[..end].contains('_') {
+            return self.wrong("no plain number");
+        }
         let digits = rest[..end].replace('_', "");
         if digits.bytes().all(|byte| byte.is_ascii_digit()) && !rest[end..].starts_with(['j', 'J']) {
             return self.digits(negative, 10);
@@ -318,6 +331,9 @@ impl<'a> Reader<'a> {
         if end == 0 {
             return self.wrong("a digit is missing");
         }
+        if self.strict && (rest[..end].contains('_') || (radix == 10 && end > 1 && rest.starts_with('0'))) {
+            return self.wrong("no plain number");
+        }
         self.at += end;
         let digits = rest[..end].chars().filter_map(|c| c.to_digit(radix));
         Ok(Value::Int(Int::from_digits(negative, digits, radix)))
@@ -333,6 +349,9 @@ impl<'a> Reader<'a> {
         }
         if word.is_empty() {
             return self.wrong("no literal");
+        }
+        if self.strict && !matches!(word, "None" | "True" | "False") {
+            return self.wrong("a name");
         }
         self.at += end;
         match word {

@@ -89,6 +89,28 @@ def call(program, entry, args, kwargs):
         function = program.entry(entry)
     except (LookupError, AttributeError) as error:
         return ("missing", str(error))
+    return use(program, function, args, kwargs)
+
+
+def call_all(program, entry, calls):
+    """Runs the calls of one test, until one of them gives no value that is plain data and nothing but that."""
+    try:
+        function = program.entry(entry)
+    except (LookupError, AttributeError) as error:
+        return ("missing", str(error))
+    answers = []
+    for args, kwargs in calls:
+        answers.append(use(program, function, args, kwargs, refuse))
+        if answers[-1][0] != "value":
+            break
+    return ("answers", answers)
+
+
+def refuse(value):
+    raise Unsupported(f"a value of type {name_of(type(value))}")
+
+
+def use(program, function, args, kwargs, other=None):
     try:
         value = function(*decode(args), **decode(kwargs))
         if type(value).__name__ == "coroutine":
@@ -101,7 +123,7 @@ def call(program, entry, args, kwargs):
         return ("raised", *describe(error, program.path))
     kinds = [name_of(kind) for kind in type(value).__mro__[:-1]]
     try:
-        return ("value", encode(value), kinds)
+        return ("value", encode(value, other), kinds)
     except Unsupported as error:
         return ("unsupported", str(error))
     except RecursionError:
@@ -241,9 +263,10 @@ def traces():
 def judge_cases(channel, program, entry):
     """One fork for each case, until the judge has no more or a case has left traces."""
 
-
-    def work(args, kwargs):
-        return call(program, entry, args, kwargs)
+    def work(*words):
+        if len(words) == 1:
+            return call_all(program, entry, *words)
+        return call(program, entry, *words)
 
     serve(channel, work, channel.close)
 

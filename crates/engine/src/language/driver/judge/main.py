@@ -30,4 +30,6 @@ def main():
     os._exit(0)
 
 
-main()
+# A zygote loads this file and rehearses; its workers begin.
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+//! The form of a test that is nothing but claims, read word by word: no statement but those below is one of it.
+
+use std::collections::HashSet;
+
+use super::{Claim, Says};
+use crate::judge::value::Value;
+
+/// The claims of `source`: assignments of literals, and one `def check(candidate)` of asserts.
+pub(super) fn read(source: &str) -> Option<Vec<Claim>> {
+    // A character by its name, which we have no table of; ends of lines that Python makes others of.
+    if source.contains("\\N") || source.contains('\r') {
+        return None;
+    }
+    let mut claims = Vec::new();
+    let mut check: Option<(&str, &str)> = None;
+    for line in logical_lines(source)? {
+        let text = line.trim_start_matches([' ', '\t']);
+        let indent = &line[..line.len() - text.len()];
+        match (indent.is_empty(), check) {
+            (true, None) if text.starts_with("def check(") => check = Some((parameter(text)?, "")),
+            (true, _) => is_idle(text).then_some(())?,
+            (false, Some((parameter, own))) if own.is_empty() || own == indent => {
+                check = Some((parameter, indent));
+                claims.extend(statement(text, parameter)?);
+            }
+            (false, _) => return None,
+        }
+    }
+    Some(claims).filter(|claims| !claims.is_empty())
+}
+
+/// The lines that Python sees: brackets and strings may go over several of a text. Nothing if it has one that is joined
+/// by a backslash, or brackets and strings that do not end.
+fn logical_lines(source: &str) -> Option<Vec<&str>> {
+    let bytes = source.as_bytes();
+    let (mut lines, mut start, mut at, mut depth) = (Vec::new(), 0, 0, 0_usize);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'#' => at += source[at..].find('\n').unwrap_or(source.len() - at) - 1,
+            b'\\' => return None,
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.checked_sub(1)?,
+            b'"' | b'\'' => at = string_end(bytes, at)? - 1,
+            b'\n' if depth == 0 => {
+                lines.push(&source[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    lines.push(&source[start..]);
+    let says_something = |line: &&str| !matches!(line.trim_start().chars().next(), None | Some('#'));
+    (depth == 0).then(|| lines.into_iter().filter(says_something).collect())
+}
+
+/// Where the string that begins at `at` ends.
+fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let quote = bytes[at];
+    let is_triple = bytes[at..].starts_with(&[quote; 3]);
+    let end: &[u8] = if is_triple { &[quote; 3] } else { &[quote] };
+    at += end.len();
+    while !bytes.get(at..)?.starts_with(end) {
+        match bytes.get(at)? {
+            b'\\' => at += 2,
+            b'\n' if !is_triple => return None,
+            _ => at += 1,
+        }
+    }
+    Some(at + end.len())
+}
+
+/// `candidate` of `def check(candidate):`.
+fn parameter(text: &str) -> Option<&str> {
+    let (name, rest) = text.strip_prefix("def check(")?.split_once(')')?;
+    (is_name(name.trim()) && rest.trim_start().strip_prefix(':').is_some_and(is_end)).then_some(name.trim())
+}
+
+/// A statement that does nothing: a string, or a name for a literal.
+fn is_idle(text: &str) -> bool {
+    if text.starts_with(['"', '\'']) {
+        return matches!(Value::literal_prefix(text), Ok((Value::Str(_), end)) if is_end(&text[end..]));
+    }
+    let Some((name, value)) = text.split_once('=') else { return false };
+    is_name(name.trim_end())
+        && name.trim_end() != "check"
+        && matches!(Value::literal_prefix(value), Ok((value_of, end)) if is_simple(&value_of) && is_end(&value[end..]))
+}
+
+/// A statement of `check`: a claim, or nothing.
+fn statement(text: &str, parameter: &str) -> Option<Option<Claim>> {
+    let Some(claimed) = text.strip_prefix("assert").filter(|rest| rest.starts_with([' ', '\t'])) else {
+        let rest = text.strip_prefix("pass");
+        return (rest.is_some_and(is_end) || (text.starts_with(['"', '\'']) && is_idle(text))).then_some(None);
+    };
+    let claimed = claimed.trim_start();
+    if let Some(rest) = claimed.strip_prefix("True") {
+        return message(rest).map(|_| None);
+    }
+    let (negated, call) = match claimed.strip_prefix("not ") {
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, claimed),
+    };
+    let rest = call.strip_prefix(parameter)?.strip_prefix('(')?;
+    let (args, kwargs, rest) = arguments(rest)?;
+    let rest = rest.trim_start();
+    let (says, rest) = if negated {
+        (Says::Fails, rest)
+    } else if let Some(rest) = rest.strip_prefix("==") {
+        let (value, end) = Value::literal_prefix(rest).ok().filter(|(value, _)| is_simple(value))?;
+        (Says::Equals(value), &rest[end..])
+    } else if let Some(rest) = rest.strip_prefix("is ") {
+        let (value, end) = Value::literal_prefix(rest).ok()?;
+        (Says::Is(Some(value).filter(|value| matches!(value, Value::None | Value::Bool(_)))?), &rest[end..])
+    } else {
+        (Says::Holds, rest)
+    };
+    let shown = message(rest)?.unwrap_or_else(|| text.lines().next().unwrap_or_default().trim().to_owned());
+    Some(Some(Claim { args, kwargs, says, shown }))
+}
+
+/// What follows a claim: nothing, or a text that says it in words.
+fn message(rest: &str) -> Option<Option<String>> {
+    if is_end(rest) {
+        return Some(None);
+    }
+    let rest = rest.trim_start().strip_prefix(',')?;
+    match Value::literal_prefix(rest) {
+        Ok((Value::Str(text), end)) if is_end(&rest[end..]) => Some(Some(text)),
+        _ => None,
+    }
+}
+
+/// Arguments that are literals, up to the closing bracket; and what comes after it.
+fn arguments(mut rest: &str) -> Option<(Value, Value, &str)> {
+    let (mut args, mut kwargs) = (Vec::new(), Vec::new());
+    loop {
+        rest = after_blanks(rest);
+        if let Some(rest) = rest.strip_prefix(')') {
+            return Some((Value::Tuple(args), Value::Dict(kwargs), rest));
+        }
+        let keyword = rest.split_once('=').filter(|(name, value)| is_name(name.trim_end()) && !value.starts_with('='));
+        let (value, end) = Value::literal_prefix(keyword.map_or(rest, |(_, value)| value)).ok()?;
+        let simple = Some(value).filter(is_simple)?;
+        match keyword {
+            Some((name, value)) => {
+                let name = Value::text(name.trim_end());
+                if kwargs.iter().any(|(other, _)| *other == name) {
+                    return None;
+                }
+                kwargs.push((name, simple));
+                rest = &value[end..];
+            }
+            None if kwargs.is_empty() => {
+                args.push(simple);
+                rest = &rest[end..];
+            }
+            None => return None,
+        }
+        rest = after_blanks(rest);
+        if !rest.starts_with(')') {
+            rest = rest.strip_prefix(',')?;
+        }
+    }
+}
+
+/// Inside brackets ends of lines and comments are blanks.
+fn after_blanks(mut rest: &str) -> &str {
+    loop {
+        rest = rest.trim_start();
+        match rest.strip_prefix('#') {
+            Some(comment) => rest = comment.split_once('\n').map_or("", |(_, next)| next),
+            None => return rest,
+        }
+    }
+}
+
+fn is_end(rest: &str) -> bool {
+    matches!(rest.trim_start().chars().next(), None | Some('#'))
+}
+
+fn is_name(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Whether the literal means the same wherever it stands: nothing that Python would first make something of.
+fn is_simple(value: &Value) -> bool {
+    match value {
+        Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::Bytes(_) => true,
+        Value::List(items) | Value::Tuple(items) => items.iter().all(is_simple),
+        Value::Dict(pairs) => {
+            let names: HashSet<&str> = pairs.iter().filter_map(|(name, _)| name.as_str()).collect();
+            names.len() == pairs.len() && pairs.iter().all(|(_, value)| is_simple(value))
+        }
+        Value::Complex(..) | Value::Set(_) | Value::FrozenSet(_) | Value::Tagged(..) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(source: &str) -> Option<Vec<String>> {
+        let one = |claim: &Claim| format!("{} {} {:?}", claim.args, claim.kwargs, claim.says);
+        read(source).map(|claims| claims.iter().map(one).collect())
+    }
+
+    #[test]
+    fn claims_about_calls_are_read() {
+        let source = "METADATA = {\n    'author': 'x', 'dataset': [1]\n}\n\n\ndef check(candidate):\n    \"\"\"doc\"\"\"\n\n    # simple\n    assert True, \"prints\"\n    assert candidate([1, -2], key='#') == (1, \"a\" 'b'), 'no'  # why\n    assert candidate(\n        [1,  # one\n         2],\n    ) is None\n    assert not candidate()\n    assert candidate(0.5)\n";
+        let expected = [
+            "([1, -2],) {'key': '#'} Equals(Tuple([Int(Small(1)), Str(\"ab\")]))",
+            "([1, 2],) {} Is(None)",
+            "() {} Fails",
+            "(0.5,) {} Holds",
+        ];
+        assert_eq!(shown(source), Some(expected.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn nothing_else_is_a_claim() {
+        for line in [
+            "assert candidate(1) == 1 or True",
+            "assert candidate(1) == 1 == 1",
+            "assert candidate(1) == x",
+            "assert candidate(1) == {1}",
+            "assert candidate(1) == {1: 2}",
+            "assert candidate(1) == {'a': 1, 'a': 2}",
+            "assert candidate(1) == 012",
+            "assert candidate(1) == 1 + 1",
+            "assert candidate(1) == -x",
+            "assert candidate(1) == [1][0]",
+            "assert candidate(1) == nan",
+            "assert candidate(1) == f'x'",
+            "assert candidate(1) == '\\N{BULLET}'",
+            "assert candidate(1) == 1, 2",
+            "assert candidate(1) == 1; x = 1",
+            "assert candidate(1) != 1",
+            "assert candidate(1)(2) == 1",
+            "assert candidate(1).x == 1",
+            "assert candidate(*[1]) == 1",
+            "assert candidate(a=1, 2) == 1",
+            "assert candidate(x == 1) == 1",
+            "assert candidate(1) ==\\\n 1",
+            "assert (candidate(1) == 1, 'always true')",
+            "assert candidated(1) == 1",
+            "assert other(1) == 1",
+            "assert candidate(1) is 1",
+            "assert candidate(1) == 1 if x else 2",
+            "for x in [1]: assert candidate(x) == 1",
+            "x = candidate(1)",
+            "pass",
+            "assert True",
+        ] {
+            assert_eq!(read(&format!("def check(candidate):\n    {line}\n")), None, "{line}");
+        }
+        for source in [
+            "",
+            "import math\ndef check(candidate):\n    assert candidate(1) == 1\n",
+            "def check(candidate):\n    assert candidate(1) == 1\ncheck(f)\n",
+            "def check(candidate):\n    assert candidate(1) == 1\ndef check(candidate):\n    assert candidate(1) == 2\n",
+            "def check(candidate):\n    assert candidate(1) == 1\n        assert candidate(1) == 1\n",
+            "def check(candidate, x=1):\n    assert candidate(1) == 1\n",
+            "def check(candidate):\n    assert candidate('a\n",
+            "@skip\ndef check(candidate):\n    assert candidate(1) == 1\n",
+            "assert candidate(1) == 1\n",
+            "def check(candidate):\n    assert candidate(1) == 1\ncheck = 1\n",
+            "def check(candidate):\r\n    assert candidate(1) == 1\r\n",
+        ] {
+            assert_eq!(read(source), None, "{source}");
+        }
+        assert_eq!(read(&format!("def check(c):\n    assert c({}", "[".repeat(100_000))), None);
+        assert_eq!(
+            read(&format!("def check(c):\n    assert c({}1) == 1", "-".repeat(100_000))).map(|c| c.len()),
+            Some(1)
+        );
+    }
+}
