@@ -112,12 +112,11 @@ impl Link {
     }
 
     async fn ended(&mut self, patience: Duration) -> Result<ExecResult, JudgeError> {
-        let ended = match timeout(patience, &mut self.run).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                self.cancel.send_replace(true);
-                timeout(END_TAKES, &mut self.run).await.map_err(|_| JudgeError::Interrupted)?
-            }
+        let ended = if let Ok(ended) = timeout(patience, &mut self.run).await {
+            ended
+        } else {
+            self.cancel.send_replace(true);
+            timeout(END_TAKES, &mut self.run).await.map_err(|_| JudgeError::Interrupted)?
         };
         let result = ended.map_err(|_| JudgeError::Interrupted)??;
         if self.nonsense.load(Ordering::Relaxed) {

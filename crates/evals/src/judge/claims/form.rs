@@ -21,7 +21,7 @@ pub(super) fn read(source: &str) -> Option<Vec<Claim>> {
             (true, _) => is_idle(text).then_some(())?,
             (false, Some((parameter, own))) if own.is_empty() || own == indent => {
                 check = Some((parameter, indent));
-                claims.extend(statement(text, parameter)?);
+                statement(text, parameter, &mut claims)?;
             }
             (false, _) => return None,
         }
@@ -87,15 +87,15 @@ fn is_idle(text: &str) -> bool {
         && matches!(Value::literal_prefix(value), Ok((value_of, end)) if is_simple(&value_of) && is_end(&value[end..]))
 }
 
-/// A statement of `check`: a claim, or nothing.
-fn statement(text: &str, parameter: &str) -> Option<Option<Claim>> {
+/// A statement of `check`: a claim, or one that does nothing.
+fn statement(text: &str, parameter: &str, claims: &mut Vec<Claim>) -> Option<()> {
     let Some(claimed) = text.strip_prefix("assert").filter(|rest| rest.starts_with([' ', '\t'])) else {
         let rest = text.strip_prefix("pass");
-        return (rest.is_some_and(is_end) || (text.starts_with(['"', '\'']) && is_idle(text))).then_some(None);
+        return (rest.is_some_and(is_end) || (text.starts_with(['"', '\'']) && is_idle(text))).then_some(());
     };
     let claimed = claimed.trim_start();
     if let Some(rest) = claimed.strip_prefix("True") {
-        return message(rest).map(|_| None);
+        return message(rest).map(|_| ());
     }
     let (negated, call) = match claimed.strip_prefix("not ") {
         Some(rest) => (true, rest.trim_start()),
@@ -115,18 +115,20 @@ fn statement(text: &str, parameter: &str) -> Option<Option<Claim>> {
     } else {
         (Says::Holds, rest)
     };
-    let shown = message(rest)?.unwrap_or_else(|| text.lines().next().unwrap_or_default().trim().to_owned());
-    Some(Some(Claim { args, kwargs, says, shown }))
+    let message = message(rest)?;
+    let shown = if message.is_empty() { text.lines().next().unwrap_or_default().trim().to_owned() } else { message };
+    claims.push(Claim { args, kwargs, says, shown });
+    Some(())
 }
 
 /// What follows a claim: nothing, or a text that says it in words.
-fn message(rest: &str) -> Option<Option<String>> {
+fn message(rest: &str) -> Option<String> {
     if is_end(rest) {
-        return Some(None);
+        return Some(String::new());
     }
     let rest = rest.trim_start().strip_prefix(',')?;
     match Value::literal_prefix(rest) {
-        Ok((Value::Str(text), end)) if is_end(&rest[end..]) => Some(Some(text)),
+        Ok((Value::Str(text), end)) if is_end(&rest[end..]) => Some(text),
         _ => None,
     }
 }
