@@ -7,6 +7,7 @@ mod commands;
 mod failure;
 mod interrupt;
 mod options;
+mod table;
 mod terminal;
 
 use std::ffi::OsString;
@@ -39,6 +40,9 @@ enum Command {
     Audit(commands::audit::Audit),
     Doctor(commands::doctor::Doctor),
     Usage(commands::usage::Usage),
+    Image(commands::image::Image),
+    Df(commands::df::Df),
+    Prune(commands::df::Prune),
     Bench(commands::bench::Bench),
 }
 
@@ -53,6 +57,9 @@ impl Command {
             Self::Audit(audit) => audit.wants_json(),
             Self::Doctor(doctor) => doctor.json,
             Self::Usage(usage) => usage.json,
+            Self::Image(image) => image.wants_json(),
+            Self::Df(df) => df.json,
+            Self::Prune(prune) => prune.json,
             Self::Bench(bench) => bench.json,
         }
     }
@@ -75,6 +82,9 @@ fn main() -> ExitCode {
         Command::Audit(audit) => audit.execute(config),
         Command::Doctor(doctor) => doctor.execute(config),
         Command::Usage(usage) => usage.execute(config),
+        Command::Image(image) => image.execute(config),
+        Command::Df(df) => df.execute(config),
+        Command::Prune(prune) => prune.execute(config),
         Command::Bench(bench) => in_runtime(bench.execute(config)),
     };
     match result {

@@ -75,6 +75,7 @@ pub(crate) fn only_checked(request: &ExecRequest) -> ExecRequest {
         argv: request.argv.clone(),
         files: request.files.iter().filter(read).cloned().collect(),
         env: request.env.clone(),
+        image: request.image.clone(),
         policy: request.policy,
         allow_imports: request.allow_imports.clone(),
         deny_imports: request.deny_imports.clone(),

@@ -18,6 +18,11 @@ pub(crate) fn refused(request: &ExecRequest, settings: &Settings) -> Option<Find
     let lists = [settings.policy.commands.as_ref(), settings.policy.file.commands.as_ref(), own];
     let mut lists = lists.into_iter().flatten().peekable();
     lists.peek()?;
+    if request.image.is_some() {
+        // What programs an image has is its owner's choice; here only names can be compared.
+        let on_list = |list: &Vec<String>| !request.env.contains_key("PATH") && list.contains(name);
+        return if lists.all(on_list) { None } else { Some(finding(name)) };
+    }
     let folders = folders(settings);
     let asked: Option<Vec<PathBuf>> = request.env.get("PATH").map(|path| path.split(':').map(PathBuf::from).collect());
     let program = identity(name, asked.as_ref().unwrap_or(&folders), &folders);

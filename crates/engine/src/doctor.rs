@@ -109,6 +109,8 @@ impl Engine {
             limits: Limits { memory: 1 << 30, ..Limits::default() },
             accept,
             extra_roots,
+            image: None,
+            network: None,
             worker: None,
             ahead: false,
             rehearse: false,

@@ -159,7 +159,7 @@ impl Engine {
         account.policy(policy);
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
-        let admitted = admission::admit(request, &self.settings)?;
+        let admitted = admission::admit(request, &self.settings, caller)?;
         account.grant(&admitted.limits);
         let run = Run::new(self, caller, admitted);
         if let Some(rule) = refusal {

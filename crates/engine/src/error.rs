@@ -10,6 +10,7 @@ use types::{BackendKind, ErrorBody, ErrorCode, GuestPath, Layer, LimitError, Pat
 
 use crate::admission::AdmissionError;
 use crate::audit::AuditError;
+use crate::image::ImageError;
 
 /// Why a backend could not isolate or watch a run.
 #[derive(Debug, thiserror::Error)]
@@ -160,6 +161,9 @@ pub enum RunError {
         /// The option or value.
         what: String,
     },
+    /// The settings do not let this caller have a way out.
+    #[error("network `open` is not allowed by the settings")]
+    NetworkClosed,
     /// The static check itself failed: nothing was judged, so nothing runs.
     #[error("the code could not be checked")]
     CheckFailed,
@@ -186,6 +190,9 @@ pub enum RunError {
     /// What happened cannot be recorded.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// An image cannot be made, found or removed.
+    #[error(transparent)]
+    Image(#[from] ImageError),
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
@@ -203,12 +210,13 @@ impl RunError {
             Self::Input { .. } => ErrorCode::InputUnreadable,
             Self::Output { .. } => ErrorCode::OutputUnwritable,
             Self::State { .. } | Self::Ledger(_) => ErrorCode::StateUnwritable,
-            Self::Unsupported { .. } => ErrorCode::Unsupported,
+            Self::Unsupported { .. } | Self::NetworkClosed => ErrorCode::Unsupported,
             Self::CheckFailed => ErrorCode::CheckFailed,
             Self::Required { .. } => ErrorCode::IsolationUnavailable,
             Self::ReviewOff | Self::Model(_) => ErrorCode::ReviewUnavailable,
             Self::Admission(error) => error.code(),
             Self::Audit(error) => error.code(),
+            Self::Image(error) => error.code(),
             Self::Backend(error) => error.code(),
         }
     }
@@ -242,6 +250,10 @@ impl RunError {
             Self::Output { .. } => "check the folder's permissions and free space".to_owned(),
             Self::State { .. } => "set SAGGAR_HOME to a folder that you may write".to_owned(),
             Self::Unsupported { .. } => "`saggar --help` lists what this version has".to_owned(),
+            Self::NetworkClosed => {
+                "the owner of this machine allows it in the settings: [network] open = \"owner\" or \"everybody\""
+                    .to_owned()
+            }
             Self::CheckFailed => "this is a defect of saggar: please report it with the code".to_owned(),
             Self::Required { .. } => "`saggar doctor` says how to get it".to_owned(),
             Self::ReviewOff => REVIEW_EXAMPLE.to_owned(),
@@ -249,6 +261,7 @@ impl RunError {
             Self::Ledger(error) => error.hint().to_owned(),
             Self::Admission(error) => error.hint(),
             Self::Audit(error) => error.hint(),
+            Self::Image(error) => error.hint().to_owned(),
             Self::Backend(error) => error.hint(),
         }
     }
@@ -287,6 +300,14 @@ impl BackendError {
 
     fn hint(&self) -> String {
         match self {
+            Self::Step { step, .. } | Self::Layer { step, .. } if step == jail::NETWORK_STEP => {
+                "the host must have /dev/net/tun and let you open it: modprobe tun; in Docker: --device /dev/net/tun"
+                    .to_owned()
+            }
+            Self::Layer { step, .. } if step == jail::STACK_STEP => {
+                "images need overlay: Linux 5.11 or newer with CONFIG_OVERLAY_FS, and mounts allowed in a user namespace"
+                    .to_owned()
+            }
             Self::Layer { layer, .. } => crate::doctor::remedy(*layer).to_owned(),
             Self::Program { .. } => {
                 "programs are looked up in the sandbox's own PATH: /usr/local/bin, /usr/bin, /bin and the folders of found interpreters"

@@ -1,5 +1,7 @@
 //! Entries for the fuzz targets: whatever handles bytes that a sandbox has written.
 
+use std::os::fd::OwnedFd;
+
 use crate::backend::{Output, Stream};
 use crate::capture::Capture;
 
@@ -11,4 +13,10 @@ pub fn kept_text(limit: u64, chunks: &[Vec<u8>]) -> (String, u64) {
         let _ = capture.write(Stream::Out, chunk);
     }
     (capture.stdout.text(), capture.stdout.total())
+}
+
+/// Unpacks a layer's tar, packed or not, below `folder`; whether it was taken.
+#[must_use]
+pub fn unpack_layer(folder: OwnedFd, archive: &[u8]) -> bool {
+    crate::image::unpack_small(folder, archive).is_ok()
 }

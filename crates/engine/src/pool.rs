@@ -77,8 +77,9 @@ impl Pool {
 
     /// A sandbox for `spec`, off the shelf if one is there.
     pub(crate) async fn lease(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Lease, BackendError> {
-        // One that does without a wall is none of those made ahead.
-        if spec.accept.iter().any(|layer: &Layer| layer.is_wall()) {
+        // One that does without a wall is none of those made ahead, nor one of an image
+        // or with a way out.
+        if spec.image.is_some() || spec.network.is_some() || spec.accept.iter().any(|layer: &Layer| layer.is_wall()) {
             let plain = SandboxSpec { worker: None, ..spec.clone() };
             return Ok(Lease::cold(self.backend.create(&plain).await?));
         }
@@ -155,6 +156,8 @@ impl Pool {
             limits: self.defaults.clone(),
             accept: Vec::new(),
             extra_roots: kind.extra_roots.clone(),
+            image: None,
+            network: None,
             worker: kind.worker.clone(),
             ahead: true,
             rehearse: Arc::strong_count(&self.lent) == 1,

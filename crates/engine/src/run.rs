@@ -72,6 +72,8 @@ impl<'e> Run<'e> {
             limits,
             accept: self.accept.clone(),
             extra_roots: self.admitted.roots.clone(),
+            image: self.admitted.image.clone(),
+            network: self.admitted.network.clone(),
             worker: None,
             ahead: false,
             rehearse: false,
@@ -240,11 +242,9 @@ impl<'e> Run<'e> {
         env.extend(self.admitted.env.clone());
         let programs = match (program, argv.first()) {
             (_, Some(name)) if name.contains('/') => vec![name.clone()],
-            (Some(found), _) => vec![found.program.clone()],
-            (None, Some(name)) => {
-                let path = env.get("PATH").map(String::as_str).unwrap_or_default();
-                path.split(':').map(|folder| format!("{folder}/{name}")).collect()
-            }
+            (Some(found), _) if found.names.is_empty() => vec![found.program.clone()],
+            (Some(found), _) => found.names.iter().flat_map(|name| on_path(name, &env)).collect(),
+            (None, Some(name)) => on_path(name, &env),
             (None, None) => Vec::new(),
         };
         Command { programs, argv, env: pairs(env) }
@@ -252,12 +252,18 @@ impl<'e> Run<'e> {
 
     /// The minimal environment, the recipe's on top: nothing of the caller's.
     fn environment(&self, recipe_env: &[(String, String)]) -> BTreeMap<String, String> {
-        let mut folders = self.admitted.path.clone();
-        folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned));
+        let image = self.admitted.image.as_ref().map(|held| &held.image);
+        let mut folders = image.map(|image| image.path.clone()).unwrap_or_default();
+        folders.extend(self.admitted.path.iter().cloned());
+        match image.and_then(|image| image.env.get("PATH")) {
+            Some(path) => folders.push(path.clone()),
+            None => folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned)),
+        }
         let path = folders.join(":");
-        let minimal = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TMPDIR", "/tmp")];
+        let minimal = [("LANG", "C.UTF-8"), ("HOME", "/tmp"), ("TMPDIR", "/tmp")];
         let minimal = minimal.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        minimal.chain(recipe_env.iter().cloned()).collect()
+        let own = image.into_iter().flat_map(|image| image.env.clone());
+        minimal.chain(own).chain([("PATH".to_owned(), path)]).chain(recipe_env.iter().cloned()).collect()
     }
 
     #[expect(clippy::too_many_arguments, reason = "the ends of one run: where it runs, what it reads, who listens")]
@@ -376,7 +382,8 @@ impl<'e> Run<'e> {
 
     /// Refuses a program that is too old for its recipe, rather than let it fail in a way nobody understands.
     async fn check_version(&self, recipe: &'static Recipe, found: &Found) -> Result<(), RunError> {
-        if recipe.needs.is_none() {
+        // What an image has was chosen with it.
+        if recipe.needs.is_none() || !found.names.is_empty() {
             return Ok(());
         }
         let version = self.engine.version(recipe, found).await?;
@@ -414,6 +421,12 @@ impl<'e> Run<'e> {
         result.feedback = feedback::for_result(&result, &self.admitted.limits, &collected.remarks);
         Executed { result, stdout: stdout.facts(), stderr: stderr.facts() }
     }
+}
+
+/// Where a program may be, in order.
+fn on_path(name: &str, env: &BTreeMap<String, String>) -> Vec<String> {
+    let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+    path.split(':').map(|folder| format!("{folder}/{name}")).collect()
 }
 
 fn pairs(env: BTreeMap<String, String>) -> Vec<String> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::model_review::ReviewSettings;
+use crate::network::NetworkSettings;
 use crate::policy_settings::{PolicySection, PolicySettings};
 use crate::usage::Prices;
 use serde::Deserialize;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub audit: AuditSettings,
     /// What the static check asks of every request.
     pub policy: PolicySettings,
+    /// What runs with a way out may reach.
+    pub network: NetworkSettings,
 }
 
 /// The audit trail.
@@ -232,7 +235,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -272,6 +275,7 @@ struct File {
     admission: AdmissionSettings,
     audit: AuditSettings,
     policy: PolicySection,
+    network: NetworkSettings,
 }
 
 impl Settings {
@@ -335,6 +339,7 @@ impl Settings {
             admission: file.admission,
             audit: file.audit,
             policy: file.policy.resolve(path)?,
+            network: file.network,
         })
     }
 }

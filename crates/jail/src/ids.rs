@@ -23,6 +23,19 @@ const FIRST: u32 = 0x7000_0000;
 /// One past the largest process number that Linux gives.
 const MOST_PIDS: u32 = 1 << 22;
 
+/// Host user of id 0 in the files of images and of sandboxes that stay; all share this range, which begins where that of
+/// runs ends. Walls between them are namespaces.
+pub const SHARED_FIRST: u32 = FIRST + MOST_PIDS;
+
+/// How many ids those files may have.
+pub const SHARED_COUNT: u32 = 1 << 16;
+
+/// Whether files of images lie on disk with ids of the shared range; an ordinary user's are all his own.
+#[must_use]
+pub fn shifts_ids() -> bool {
+    Ids::choose() == Ids::PerRun
+}
+
 /// How runs get their host user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ids {
@@ -55,7 +68,9 @@ fn covers_range(map: &str) -> bool {
         let mut numbers = line.split_whitespace().map(|n| n.parse::<u64>().unwrap_or(0));
         let (inside, _, count) = (numbers.next(), numbers.next(), numbers.next());
         match (inside, count) {
-            (Some(inside), Some(count)) => inside <= u64::from(FIRST) && u64::from(FIRST + MOST_PIDS) <= inside + count,
+            (Some(inside), Some(count)) => {
+                inside <= u64::from(FIRST) && u64::from(SHARED_FIRST + SHARED_COUNT) <= inside + count
+            }
             _ => false,
         }
     })

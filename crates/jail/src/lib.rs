@@ -15,12 +15,18 @@ mod rlimits;
 mod seccomp;
 mod stage;
 mod sys;
+mod way_out;
 mod wire;
 mod zygote;
 
 pub use channel::Channel;
 pub use client::{KeeperHandle, Message, SpawnError};
+pub use ids::{SHARED_COUNT, SHARED_FIRST, shifts_ids};
 pub use keeper::{NO_WORKER, run as run_keeper};
+pub use stage::STACK_STEP;
+pub use way_out::{
+    MTU as NETWORK_MTU, RESOLVER as NETWORK_RESOLVER, STEP as NETWORK_STEP, receive as receive_descriptor,
+};
 pub use wire::{
     Bind, BindKind, Cost, Create, End, FromKeeper, Limits, MAX_MESSAGE, SandboxId, Setup, Start, ToKeeper, Trouble,
     Zygote, ZygoteId,

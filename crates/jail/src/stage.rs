@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fstat, mkdirat, open, openat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
-    fsconfig_create, fsconfig_reconfigure, fsconfig_set_string, fsmount, fsopen, fspick, mount_bind_recursive,
-    mount_change, move_mount, open_tree,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_reconfigure, fsconfig_set_string, fsmount, fsopen, fspick,
+    mount, mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
 };
 use rustix::process::{chdir, pivot_root};
 use types::Layer;
@@ -61,11 +61,12 @@ const FOLDERS: &[&str] = &["proc", "work", "tmp", "dev/shm", "sys/devices/system
 pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     let wall = |result: Result<(), Errno>, what: &str| result.wall(Layer::MountNs, what);
     wall(mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC), "make mounts private")?;
+    let nodes = (64 + setup.layers.len()).to_string();
     let stage =
-        tmpfs(&[(c"size", "64k"), (c"nr_inodes", "64"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
+        tmpfs(&[(c"size", "64k"), (c"nr_inodes", &nodes), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
     // `/proc` exists everywhere; it is covered for two calls only, for the pivot carries the tmpfs away again.
     wall(attach(&stage, c"/proc"), "attach the stage")?;
-    for folder in [HOST_TEXT, "/base", "/new", "/writable", "/overlays"] {
+    for folder in [HOST_TEXT, "/base", "/new", "/writable", "/overlays", "/layers"] {
         wall(mkdirat(&stage, &folder[1..], Mode::from(0o755)), "make the stage")?;
     }
     wall(rustix::process::fchdir(&stage), "enter the stage")?;
@@ -87,6 +88,12 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     }
     let (over, plain): (Vec<&Bind>, Vec<&Bind>) =
         setup.binds.iter().partition(|bind| WRITABLE_FOLDERS.iter().any(|folder| bind.guest.starts_with(folder)));
+    if !setup.layers.is_empty() {
+        for bind in &plain {
+            wall(make_mount_point(bind, &inside(&bind.guest)), &format!("make room for {}", bind.guest))?;
+        }
+        wall(stack(&setup.layers), STACK_STEP)?;
+    }
     for bind in plain {
         wall(show(bind, &inside(&bind.guest)), &format!("bind {}", bind.guest))?;
     }
@@ -103,6 +110,27 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     };
     wall(sys::mount_setattr(CWD.as_fd(), BASE, sealed), "make the base root read-only")?;
     Ok(overlays)
+}
+
+/// The step that fails where overlay cannot be had.
+pub const STACK_STEP: &str = "stack the image's layers";
+
+/// Puts the layers of an image below the base root. What the base has itself covers what they have.
+fn stack(layers: &[String]) -> Result<(), Errno> {
+    let mut lower = String::from("/base");
+    let staged: Vec<String> = (0..layers.len()).map(|number| format!("/layers/{number}")).collect();
+    for (layer, staged) in layers.iter().zip(&staged).rev() {
+        let bind = Bind { host: layer.clone(), guest: String::new(), kind: BindKind::Tree };
+        show(&bind, Path::new(staged))?;
+        lower.push(':');
+        lower.push_str(staged);
+    }
+    // `userxattr`: an ordinary user's layers have no other marks, and root's are to be the same.
+    let options = std::ffi::CString::new(format!("lowerdir={lower},userxattr")).map_err(|_| Errno::INVAL)?;
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    mount(c"overlay", BASE, c"overlay", flags, Some(options.as_c_str()))?;
+    // Overlay holds them now; every sandbox would copy them with the table.
+    staged.iter().try_for_each(|staged| unmount(staged.as_str(), UnmountFlags::DETACH))
 }
 
 /// A host tree whose place is inside a folder that each run has of its own, such as an interpreter below `/tmp`.
@@ -193,16 +221,27 @@ fn attach(mount: &OwnedFd, at: &CStr) -> Result<(), Errno> {
     move_mount(mount, c"", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
+/// What a bind shows, on the host.
+fn source_of(bind: &Bind) -> Result<OwnedFd, Errno> {
+    let host = open(HOST_TEXT, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    openat2(&host, bind.host.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
+}
+
+/// A folder or an empty file for a bind to be shown at, if nothing is there.
+fn make_mount_point(bind: &Bind, target: &Path) -> Result<(), Errno> {
+    if FileType::from_raw_mode(fstat(source_of(bind)?)?.st_mode) == FileType::Directory {
+        make_folder(target)
+    } else if target.exists() {
+        Ok(())
+    } else {
+        write_file(target, b"")
+    }
+}
+
 /// Shows a host tree inside the base root.
 fn show(bind: &Bind, target: &Path) -> Result<(), Errno> {
-    let host = open(HOST_TEXT, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let source =
-        openat2(&host, bind.host.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?;
-    if FileType::from_raw_mode(fstat(&source)?.st_mode) == FileType::Directory {
-        make_folder(target)?;
-    } else {
-        write_file(target, b"")?;
-    }
+    let source = source_of(bind)?;
+    make_mount_point(bind, target)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let flags = flags | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(&source, c"", flags)?;

@@ -22,6 +22,8 @@ pub type ZygoteId = u32;
 pub struct Setup {
     /// Host trees shown read-only.
     pub binds: Vec<Bind>,
+    /// Host folders that lie below all of this as one, lowest first: an image.
+    pub layers: Vec<String>,
     /// Symbolic links, as `(guest path, target)`.
     pub links: Vec<(String, String)>,
     /// Small files, as `(guest path, content)`.
@@ -63,7 +65,8 @@ pub enum ToKeeper {
     Retire(ZygoteId),
     /// Give a zygote up that does not start. Answered by [`FromKeeper::ZygoteGone`].
     Discard(ZygoteId),
-    /// Make a sandbox. Answered by [`FromKeeper::Created`].
+    /// Make a sandbox. Answered by [`FromKeeper::Created`]. For one with a way out, the channel travels beside it over
+    /// which its init hands out the other end of its device.
     Create(Create),
     /// Start a program that will wait for its order; standard streams travel beside it. Answered by
     /// [`FromKeeper::Prepared`].
@@ -104,6 +107,8 @@ pub struct Create {
     pub accept: Vec<Layer>,
     /// What it may use.
     pub limits: Limits,
+    /// Whether it has a way out.
+    pub network: bool,
     /// The zygote whose fork waits in it, if one should.
     pub zygote: Option<ZygoteId>,
     /// Whether its worker has time to warm up.

@@ -3,8 +3,10 @@
 pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod df;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+pub(crate) mod image;
 pub(crate) mod judge;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -1,12 +1,16 @@
 //! From a request as written to one that can be carried out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use types::{BackendKind, ExecRequest, FileContent, InputFile, Limits, Network, RelPath};
 
+use crate::engine::{Caller, Standing};
 use crate::error::{RunError, unsupported_backend};
 use crate::files::Glob;
+use crate::image::{Base, HeldImage, Images};
 use crate::language::{self, Found, Recipe};
+use crate::network::{Rules, WhoMay};
 use crate::settings::Settings;
 
 /// A request with nothing left to decide.
@@ -21,6 +25,10 @@ pub(crate) struct Admitted {
     pub(crate) roots: Vec<String>,
     /// Folders of found interpreters, for the sandbox's PATH.
     pub(crate) path: Vec<String>,
+    /// What the root is made from in place of the system's own.
+    pub(crate) image: Option<Arc<HeldImage>>,
+    /// Its way out, if it has one.
+    pub(crate) network: Option<Arc<Rules>>,
     /// Whether nothing made ahead of need will do.
     pub(crate) cold: bool,
 }
@@ -34,24 +42,25 @@ pub(crate) enum Program {
 }
 
 /// Checks a request against the settings.
-pub(crate) fn admit(request: ExecRequest, settings: &Settings) -> Result<Admitted, RunError> {
+pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) -> Result<Admitted, RunError> {
     match request.backend {
         BackendKind::Native => {}
         kind @ (BackendKind::Docker | BackendKind::E2b) => return Err(unsupported_backend(kind)),
     }
-    if request.network == Network::Open {
-        return Err(RunError::Unsupported { what: "network `open`".to_owned() });
-    }
-    if request.image.is_some() {
-        return Err(RunError::Unsupported { what: "an image".to_owned() });
-    }
     check_words(&request)?;
     let limits = request.limits.resolve(&settings.defaults, &settings.ceiling)?;
     let language = request.language.as_deref();
+    let image = request.image.as_deref().map(|name| hold(name, settings)).transpose()?;
+    let whose =
+        if image.as_ref().is_some_and(|held| held.image.base == Base::Own) { Whose::Image } else { Whose::Host };
     let (program, interpreters) = match (request.code, request.argv) {
-        (Some(code), None) => by_recipe(language.unwrap_or("python"), code.0, request.file_name, settings)?,
+        (Some(code), None) => by_recipe(language.unwrap_or("python"), code.0, request.file_name, settings, whose)?,
         (None, Some(argv)) if argv.first().is_some_and(|name| !name.is_empty()) => {
-            (Program::Command(argv), language::visible_interpreters(settings))
+            let visible = match whose {
+                Whose::Host => language::visible_interpreters(settings),
+                Whose::Image => Vec::new(),
+            };
+            (Program::Command(argv), visible)
         }
         (None, Some(_)) => return Err(RunError::Request("the command is empty")),
         (None, None) => return Err(RunError::Request("there is nothing to run: give `code` or `argv`")),
@@ -70,8 +79,33 @@ pub(crate) fn admit(request: ExecRequest, settings: &Settings) -> Result<Admitte
         inline: request.collect.iter().map(|pattern| Glob::new(pattern)).collect(),
         roots,
         path,
+        image,
+        network: way_out(request.network, settings, caller)?,
         cold: request.cold,
     })
+}
+
+/// Whose programs a run uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Host,
+    /// Only the sandbox can tell where they are.
+    Image,
+}
+
+/// What a run may reach, if this caller may ask for it.
+fn way_out(network: Network, settings: &Settings, caller: &Caller) -> Result<Option<Arc<Rules>>, RunError> {
+    let may = match (network, settings.network.open) {
+        (Network::None, _) => return Ok(None),
+        (Network::Open, WhoMay::Nobody) => false,
+        (Network::Open, WhoMay::Owner) => matches!(caller.standing, Standing::Owner | Standing::FirstKey),
+        (Network::Open, WhoMay::Everybody) => true,
+    };
+    if may { Ok(Some(Arc::new(Rules::new(&settings.network)))) } else { Err(RunError::NetworkClosed) }
+}
+
+fn hold(name: &str, settings: &Settings) -> Result<Arc<HeldImage>, RunError> {
+    Ok(Arc::new(Images::open(&settings.state)?.hold(name)?))
 }
 
 fn by_recipe(
@@ -79,11 +113,13 @@ fn by_recipe(
     code: Vec<u8>,
     file: Option<RelPath>,
     settings: &Settings,
+    whose: Whose,
 ) -> Result<(Program, Vec<Found>), RunError> {
     let recipe = language::recipe(language).ok_or_else(|| RunError::UnknownLanguage(language.to_owned()))?;
-    let find = |chosen: &str, programs: &[&'static str]| {
-        language::find(chosen, programs, settings)
-            .ok_or_else(|| RunError::InterpreterMissing { language: recipe.name, programs: programs.join(", ") })
+    let find = |chosen: &str, programs: &[&'static str]| match whose {
+        Whose::Host => language::find(chosen, programs, settings)
+            .ok_or_else(|| RunError::InterpreterMissing { language: recipe.name, programs: programs.join(", ") }),
+        Whose::Image => Ok(Found::in_image(programs)),
     };
     let found = find(recipe.name, recipe.programs)?;
     let runner = recipe.run.program.map(|program| find(program, &[program])).transpose()?;

@@ -18,6 +18,8 @@ pub enum Kind {
     Rejected,
     /// A request that failed: the caller's mistake, or ours.
     Error,
+    /// An image was made or removed.
+    Image,
     /// The trail and its head did not agree when it was next written: somebody changed one of them, or power was lost.
     Gap,
 }
@@ -31,6 +33,7 @@ impl Kind {
             Self::Refused => "refused",
             Self::Rejected => "rejected",
             Self::Error => "error",
+            Self::Image => "image",
             Self::Gap => "gap",
         }
     }

@@ -15,6 +15,8 @@ use types::{BackendKind, Layer, LimitKind, Limits, Outcome, Usage};
 
 use crate::error::BackendError;
 use crate::files::WorkTree;
+use crate::image::HeldImage;
+use crate::network::Rules;
 pub(crate) use native::Native;
 pub use place::{
     Connection, Control, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process, ProcessSpec,
@@ -80,6 +82,10 @@ pub struct SandboxSpec {
     pub accept: Vec<Layer>,
     /// Host trees beyond the system's own that must be visible, by their own paths.
     pub extra_roots: Vec<String>,
+    /// What its root is made from in place of the system's own.
+    pub image: Option<Arc<HeldImage>>,
+    /// Its way out, if it has one.
+    pub network: Option<Arc<Rules>>,
     /// The interpreter that waits in it, if one should.
     pub worker: Option<WorkerSpec>,
     /// Whether nobody waits for it yet.

@@ -43,9 +43,17 @@ pub struct Found {
     pub program: String,
     /// Trees that must be visible for it to work, beyond the system's own.
     pub roots: Vec<String>,
+    /// Names to look for on the sandbox's own PATH, where only that knows what there is.
+    pub names: Vec<String>,
 }
 
 impl Found {
+    /// One of these, wherever an image has it.
+    pub(crate) fn in_image(programs: &[&str]) -> Self {
+        let names: Vec<String> = programs.iter().map(|&name| name.to_owned()).collect();
+        Self { program: names.first().cloned().unwrap_or_default(), roots: Vec::new(), names }
+    }
+
     /// Its folder, if that is not one of the system's.
     pub(crate) fn own_folder(&self) -> Option<&str> {
         let folder = Path::new(&self.program).parent()?;
@@ -111,7 +119,7 @@ fn real(path: &Path, settings: &Settings) -> Option<Found> {
     let mut roots = roots?;
     roots.sort();
     roots.dedup();
-    Some(Found { program: program.to_str()?.to_owned(), roots })
+    Some(Found { program: program.to_str()?.to_owned(), roots, names: Vec::new() })
 }
 
 /// Follows what version managers put on PATH to what they would start.

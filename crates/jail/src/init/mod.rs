@@ -23,6 +23,7 @@ use crate::channel::Channel;
 use crate::ids;
 use crate::stage::Overlay;
 use crate::sys::{self, CStrings};
+use crate::way_out;
 use crate::wire::{FromInit, Rlimits, ToInit, Trouble};
 
 pub(crate) use seal::{FILES_ABI, SCOPE_ABI};
@@ -38,6 +39,8 @@ pub(crate) struct Init {
     pub(crate) doors: Vec<OwnedFd>,
     /// Host trees that lie where the run's own folders are.
     pub(crate) overlays: Vec<Overlay>,
+    /// Where the other end of its network device goes, if it has one.
+    pub(crate) way_out: Option<OwnedFd>,
 }
 
 /// A step that failed, before it is told to the keeper.
@@ -64,9 +67,14 @@ impl Init {
         let channel = self.channel;
         // The keeper's descriptors came along: other sandboxes' channels, and the engine's as standard input.
         let mut keep = vec![channel.as_fd(), self.writable.as_fd()];
-        keep.extend(self.doors.iter().map(AsFd::as_fd));
+        keep.extend(self.doors.iter().chain(&self.way_out).map(AsFd::as_fd));
         let closed = sys::close_all_but(&keep).and_then(|()| rustix::stdio::dup2_stdin(rustix::stdio::stdout()));
         if closed.is_err() {
+            sys::exit_now(1)
+        }
+        // While this process still is who may open the device.
+        if let Some(Err(trouble)) = self.way_out.map(|channel| way_out::offer(channel).step(way_out::STEP)) {
+            let _ = channel.send(&FromInit::Failed(trouble), &[]);
             sys::exit_now(1)
         }
         let Err(trouble) = serve(&channel, &self.writable, self.doors, &self.overlays);

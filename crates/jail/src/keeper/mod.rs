@@ -76,6 +76,8 @@ struct Keeper {
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     /// Sandboxes to make, one at a time between other things: runs that go on do not wait for those that are to come.
     ordered: VecDeque<Create>,
+    /// Where the devices of those with a way out go.
+    ways_out: BTreeMap<SandboxId, OwnedFd>,
     zygotes: BTreeMap<ZygoteId, Zygote>,
     /// Whether processes without a parent become ours.
     adopts: bool,
@@ -125,6 +127,7 @@ impl Keeper {
             groups: Groups::new(tree),
             sandboxes: BTreeMap::new(),
             ordered: VecDeque::new(),
+            ways_out: BTreeMap::new(),
             zygotes: BTreeMap::new(),
             adopts: setup.zygotes,
             sweeper,
@@ -216,7 +219,10 @@ impl Keeper {
                     ToKeeper::Zygote(spec) => self.start_zygote(&spec)?,
                     ToKeeper::Retire(id) => self.retire(id),
                     ToKeeper::Discard(id) => self.lose_zygote(id)?,
-                    ToKeeper::Create(create) => self.ordered.push_back(create),
+                    ToKeeper::Create(create) => {
+                        self.ways_out.extend(fds.into_iter().next().map(|channel| (create.id, channel)));
+                        self.ordered.push_back(create);
+                    }
                     ToKeeper::Prestart(start) => self.prestart(start, fds),
                     ToKeeper::Lease { id, limits } => self.lease(id, limits)?,
                     ToKeeper::Start(start) => {
@@ -239,6 +245,7 @@ impl Keeper {
     fn take_back(&mut self, id: SandboxId) -> Result<(), Errno> {
         let ordered = self.ordered.len();
         self.ordered.retain(|create| create.id != id);
+        self.ways_out.remove(&id);
         if self.ordered.len() == ordered {
             return Ok(());
         }
@@ -270,8 +277,9 @@ impl Keeper {
     }
 
     fn make(&mut self, create: &Create) -> Result<Sandbox, Trouble> {
+        let way_out = self.ways_out.remove(&create.id);
         let group = self.groups.take(create.id, &create.limits).step("make a cgroup")?;
-        let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group).map_err(|failed| {
+        let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group, way_out).map_err(|failed| {
             let (trouble, group) = *failed;
             self.sweeper.take(Remains { fds: Vec::new(), group });
             trouble

@@ -18,6 +18,7 @@ use crate::ids::{self, GUEST, Ids};
 use crate::init::{Init, Step};
 use crate::stage::{self, Overlay};
 use crate::sys::{self, Clone3, Side};
+use crate::way_out;
 use crate::wire::{Cost, Create, End, FromInit, Limits, Rlimits, SandboxId, Start, ToInit, Trouble, ZygoteId};
 use crate::zygote::{Fork, Heard, Line};
 
@@ -84,8 +85,9 @@ impl Sandbox {
         ids: Ids,
         overlays: &[Overlay],
         group: Option<Group>,
+        way_out: Option<OwnedFd>,
     ) -> Result<Self, Box<(Trouble, Option<Group>)>> {
-        match Self::birth(create, ids, overlays, group.as_ref()) {
+        match Self::birth(create, ids, overlays, group.as_ref(), way_out) {
             Ok(mut sandbox) => {
                 sandbox.group = group;
                 Ok(sandbox)
@@ -94,16 +96,26 @@ impl Sandbox {
         }
     }
 
-    fn birth(create: &Create, ids: Ids, overlays: &[Overlay], group: Option<&Group>) -> Result<Self, Trouble> {
+    fn birth(
+        create: &Create,
+        ids: Ids,
+        overlays: &[Overlay],
+        group: Option<&Group>,
+        way_out: Option<OwnedFd>,
+    ) -> Result<Self, Trouble> {
         let writable = stage::writable(&create.limits).wall(Layer::DiskQuota, "make the writable tree")?;
         let (init, inner) = Channel::pair().step("make a channel")?;
         let doors = group.map_or(Ok(Vec::new()), Group::doors).wall(Layer::CgroupMemory, "open the cgroup")?;
         let without = Self::fork_without(create)?;
+        // Without a network of its own the device would be the host's.
+        if create.network && (without.contains(&Layer::NetNs) || way_out.is_none()) {
+            return Err(Errno::PERM).wall(Layer::NetNs, way_out::STEP);
+        }
         let fork = Clone3 { namespaces: namespaces::flags(&without), cgroup: group.and_then(Group::birthplace) };
         let (pidfd, pid) = match fork.fork() {
             Ok(Side::Child) => {
                 drop(init);
-                Init { channel: inner, writable, doors, overlays: overlays.to_vec() }.live()
+                Init { channel: inner, writable, doors, overlays: overlays.to_vec(), way_out }.live()
             }
             Ok(Side::Parent { pidfd, pid }) => (pidfd, pid),
             Err(errno) => {
@@ -111,7 +123,7 @@ impl Sandbox {
                 return Err(errno).wall(layer, "make the namespaces");
             }
         };
-        drop(inner);
+        drop((inner, way_out));
         // A worker will need them too.
         let doors = if create.zygote.is_some() { doors } else { Vec::new() };
         let mut sandbox = Self {

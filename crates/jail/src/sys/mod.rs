@@ -11,7 +11,7 @@ mod wait;
 pub(crate) use clone::{Clone3, Side, fork};
 pub(crate) use exec::{CStrings, execve};
 pub(crate) use mount::{MountAttr, mount_setattr};
-pub(crate) use network::loopback_up;
+pub(crate) use network::{loopback_up, set_up_device};
 pub(crate) use seccomp::{Instruction, install_filter};
 pub(crate) use wait::{reap_beside, reap_orphan, wait_for};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jail::{Cost, Create, End, FromKeeper, KeeperHandle, Limits, SandboxId, Setup, Start, ToKeeper, Trouble, ZygoteId};
@@ -106,6 +106,7 @@ impl Link {
     pub(super) fn create(
         &self,
         mut create: Create,
+        way_out: Option<&jail::Channel>,
     ) -> Result<(SandboxId, impl Future<Output = Created> + use<>, Ending), BackendError> {
         let (created, promise) = oneshot::channel();
         let (finished, ending) = watch::channel(None);
@@ -120,7 +121,8 @@ impl Link {
             id
         };
         create.id = id;
-        self.send(&ToKeeper::Create(create), &[])?;
+        let beside: Vec<_> = way_out.iter().map(|channel| channel.as_fd()).collect();
+        self.send(&ToKeeper::Create(create), &beside)?;
         Ok((id, async { promise.await.unwrap_or(Err(Finished::Gone)) }, Ending(ending)))
     }
 

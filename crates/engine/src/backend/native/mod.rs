@@ -23,14 +23,23 @@ use super::{
 };
 use crate::error::BackendError;
 use crate::files::WorkTree;
+use crate::image::HeldImage;
+use crate::network::Router;
 use link::{Ending, Finished, Link};
+use roots::Root;
 
 /// The native backend: one keeper for each set of visible host trees.
 pub(crate) struct Native {
     cgroup: Option<String>,
     /// Whether its keepers have zygotes.
     zygotes: bool,
-    links: Mutex<BTreeMap<Vec<String>, Arc<Link>>>,
+    links: Mutex<BTreeMap<Root, Kept>>,
+}
+
+/// A keeper, and the image that its root is made from: as long as it lives, so do the layers.
+struct Kept {
+    link: Arc<Link>,
+    _image: Option<Arc<HeldImage>>,
 }
 
 impl Native {
@@ -39,13 +48,14 @@ impl Native {
         Self { cgroup, zygotes, links: Mutex::new(BTreeMap::new()) }
     }
 
-    fn link(&self, extra_roots: &[String]) -> Result<Arc<Link>, BackendError> {
+    fn link(&self, spec: &SandboxSpec) -> Result<Arc<Link>, BackendError> {
+        let root = Root::of(spec)?;
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = links.get(extra_roots).filter(|link| link.is_alive()) {
-            return Ok(Arc::clone(link));
+        if let Some(kept) = links.get(&root).filter(|kept| kept.link.is_alive()) {
+            return Ok(Arc::clone(&kept.link));
         }
-        let link = Link::open(roots::setup(extra_roots, self.cgroup.clone(), self.zygotes))?;
-        links.insert(extra_roots.to_vec(), Arc::clone(&link));
+        let link = Link::open(root.setup(self.cgroup.clone(), self.zygotes && !root.is_of_image()))?;
+        links.insert(root, Kept { link: Arc::clone(&link), _image: spec.image.clone() });
         Ok(link)
     }
 }
@@ -56,20 +66,27 @@ impl Backend for Native {
     }
 
     fn drain(&self) {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|link| link.drain());
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        // Its image may be wanted away, and another keeper is soon there.
+        links.retain(|root, kept| !root.is_of_image() || Arc::strong_count(&kept.link) > 1);
+        links.values().for_each(|kept| kept.link.drain());
     }
 
     fn capabilities<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>> {
-        Box::pin(async { self.link(&spec.extra_roots)?.capabilities().await })
+        Box::pin(async { self.link(spec)?.capabilities().await })
     }
 
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>> {
         Box::pin(async {
-            let link = self.link(&spec.extra_roots)?;
+            let link = self.link(spec)?;
             let forked = spec.worker.as_ref().filter(|worker| worker.kind == WorkerKind::Forked);
             let zygote = forked.map(|worker| link.zygote(&preloaded(worker), spec.ahead)).transpose()?;
             let (accept, limits) = (spec.accept.clone(), wire(&spec.limits));
-            let asked = link.create(Create { id: 0, accept, limits, zygote, rehearse: spec.rehearse });
+            let (router, channel) = router(spec)?.unzip();
+            let network = channel.is_some();
+            let order = Create { id: 0, accept, limits, network, zygote, rehearse: spec.rehearse };
+            let asked = link.create(order, channel.as_ref());
+            drop(channel);
             let (id, created, ending) = match asked {
                 // A keeper that cannot work here says why before it goes.
                 Err(BackendError::KeeperGone) => {
@@ -82,7 +99,8 @@ impl Backend for Native {
             let (writable, owner) = created.await.map_err(|finished| failure(finished, ""))?;
             std::mem::forget(asked);
             let tree = WorkTree::new(writable, owner);
-            let mut sandbox = NativeSandbox { link, id, tree, ending, limits: spec.limits.clone(), streams: None };
+            let mut sandbox =
+                NativeSandbox { link, id, tree, ending, limits: spec.limits.clone(), streams: None, _router: router };
             if let (Some(worker), None) = (&spec.worker, zygote) {
                 sandbox.prestart(worker)?;
             }
@@ -101,6 +119,14 @@ impl Backend for Native {
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         })
     }
+}
+
+/// A router for a sandbox with a way out, and the channel over which its init tells it of its device.
+fn router(spec: &SandboxSpec) -> Result<Option<(Router, jail::Channel)>, BackendError> {
+    let Some(rules) = &spec.network else { return Ok(None) };
+    let (ours, theirs) = jail::Channel::pair().map_err(|errno| BackendError::Host(errno.into()))?;
+    let router = Router::start(ours, Arc::clone(rules)).map_err(BackendError::Host)?;
+    Ok(Some((router, theirs)))
 }
 
 /// A sandbox that was asked for; one that nobody waits for any more is taken back.
@@ -145,6 +171,8 @@ struct NativeSandbox {
     limits: Limits,
     /// Our ends of the streams of a program that was started ahead.
     streams: Option<Streams>,
+    /// Its way out, if it has one.
+    _router: Option<Router>,
 }
 
 /// Our ends of a program's standard streams.

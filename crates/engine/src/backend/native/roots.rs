@@ -2,10 +2,16 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use jail::{Bind, BindKind, Setup};
 
+use super::SandboxSpec;
+use crate::error::BackendError;
+use crate::image::{Base, HeldImage};
 use crate::language::drivers;
+use crate::layers::Held;
+use crate::network;
 
 /// Top folders of the system. On most hosts all but `/usr` are links into it.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
@@ -28,9 +34,57 @@ const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
 const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n";
 const NSSWITCH: &str = "passwd: files\ngroup: files\nhosts: files dns\n";
 
-/// The root of sandboxes that also see `extra_roots`, at their own paths.
-pub(super) fn setup(extra_roots: &[String], cgroup: Option<String>, zygotes: bool) -> Setup {
-    let mut setup = Setup { cgroup, zygotes, ..Setup::default() };
+/// What distinguishes one root from another: each has a keeper of its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Root {
+    /// Host trees beyond the system's own, at their own paths.
+    extra_roots: Vec<String>,
+    /// Folders of an image's layers, and what they stand on.
+    image: Option<(Base, Vec<String>)>,
+    /// Whether names can be looked up.
+    network: bool,
+}
+
+impl Root {
+    pub(super) fn of(spec: &SandboxSpec) -> Result<Self, BackendError> {
+        let folder = |layer: &Held| {
+            // The keeper gets paths as text.
+            let path = layer.content.to_str().map(str::to_owned);
+            path.ok_or_else(|| BackendError::Host(std::io::ErrorKind::InvalidFilename.into()))
+        };
+        let layers = |held: &Arc<HeldImage>| {
+            let folders = held.layers.iter().map(folder).collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, BackendError>((held.image.base, folders))
+        };
+        let image = spec.image.as_ref().map(layers).transpose()?;
+        Ok(Self { extra_roots: spec.extra_roots.clone(), image, network: spec.network.is_some() })
+    }
+
+    /// Whether it is of an image, which may be removed.
+    pub(super) fn is_of_image(&self) -> bool {
+        self.image.is_some()
+    }
+
+    /// What the keeper is told.
+    pub(super) fn setup(&self, cgroup: Option<String>, zygotes: bool) -> Setup {
+        let mut setup = Setup { cgroup, zygotes, ..Setup::default() };
+        let base = self.image.as_ref().map_or(Base::Host, |(base, _)| *base);
+        setup.layers = self.image.as_ref().map(|(_, layers)| layers.clone()).unwrap_or_default();
+        if base == Base::Host {
+            show_system(&mut setup);
+        }
+        setup.binds.extend(self.extra_roots.iter().map(|path| tree(path)));
+        let resolver = if self.network { format!("nameserver {}\n", network::RESOLVER) } else { String::new() };
+        add_own(&mut setup, base, &resolver);
+        if zygotes {
+            setup.files.push((LIBRARY.to_owned(), ZYGOTE.to_owned()));
+        }
+        setup
+    }
+}
+
+/// The host's system folders.
+fn show_system(setup: &mut Setup) {
     for path in SYSTEM {
         match fs::read_link(path) {
             Ok(target) => setup.links.extend(target.to_str().map(|target| ((*path).to_owned(), target.to_owned()))),
@@ -44,22 +98,22 @@ pub(super) fn setup(extra_roots: &[String], cgroup: Option<String>, zygotes: boo
             setup.binds.push(tree(&format!("/etc/{name}")));
         }
     }
+}
+
+/// What every root has, whatever it is made from.
+fn add_own(setup: &mut Setup, base: Base, resolver: &str) {
     let device = |path: &&str| Bind { host: (*path).to_owned(), guest: (*path).to_owned(), kind: BindKind::Device };
     setup.binds.extend(DEVICES.iter().map(device));
-    setup.binds.extend(extra_roots.iter().map(|path| tree(path)));
     for (path, target) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
         setup.links.push((format!("/dev/{path}"), target.to_owned()));
     }
-    for (path, content) in
-        [("passwd", PASSWD), ("group", GROUP), ("hosts", HOSTS), ("nsswitch.conf", NSSWITCH), ("resolv.conf", "")]
-    {
+    for (path, content) in [("passwd", PASSWD), ("group", GROUP), ("hosts", HOSTS), ("resolv.conf", resolver)] {
         setup.files.push((format!("/etc/{path}"), content.into()));
     }
-    setup.files.extend(drivers().map(|(path, content)| (path.to_owned(), content.into())));
-    if zygotes {
-        setup.files.push((LIBRARY.to_owned(), ZYGOTE.to_owned()));
+    if base == Base::Host {
+        setup.files.push(("/etc/nsswitch.conf".to_owned(), NSSWITCH.into()));
     }
-    setup
+    setup.files.extend(drivers().map(|(path, content)| (path.to_owned(), content.into())));
 }
 
 fn tree(path: &str) -> Bind {

@@ -1,0 +1,253 @@
+//! Network `open`: what a run reaches and what it does not, on hosts made of network namespaces.
+//!
+//! The program under test runs in a namespace of its own, `host`, so that nothing outside this machine is ever spoken to:
+//! "the internet" is a second namespace behind it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests start the program and its surroundings, and fail loudly"
+)]
+
+mod common;
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+
+use common::{eventually, folder, json, saggar, text};
+
+/// A host and an internet with one server, which both end with the test.
+struct World {
+    name: String,
+    servers: Vec<Child>,
+}
+
+/// Answers every connection with what it was asked, and every name with 203.0.113.9.
+const SERVER: &str = r#"
+import socket, struct, sys, threading
+def tcp(host, port, family=socket.AF_INET):
+    s = socket.socket(family); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6: s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    s.bind((host, port)); s.listen(64)
+    def serve(c):
+        while data := c.recv(65536): c.sendall(data)
+        c.shutdown(socket.SHUT_WR); c.close()
+    def loop():
+        while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+    threading.Thread(target=loop, daemon=True).start()
+def udp(host):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((host, 53))
+    def loop():
+        while True:
+            q, who = s.recvfrom(4096)
+            end = q.index(b"\0", 12) + 5
+            v4 = q[end-4:end-2] == b"\0\1"
+            answer = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + socket.inet_aton("203.0.113.9") if v4 else b""
+            s.sendto(q[:2] + b"\x81\x80\0\1" + struct.pack(">H", int(v4)) + b"\0\0\0\0" + q[12:end] + answer, who)
+    threading.Thread(target=loop, daemon=True).start()
+tcp("0.0.0.0", 80); tcp("::", 80, socket.AF_INET6)
+udp(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.read()
+"#;
+
+impl World {
+    #[track_caller]
+    fn new(name: &str) -> Self {
+        let name = format!("sg{}{name}", std::process::id());
+        let mut world = Self { name, servers: Vec::new() };
+        let (host, net) = (world.host(), world.internet());
+        // The address of a cloud's metadata, a neighbour's and one of the public internet, all on the other side.
+        for line in [
+            format!("netns add {host}"),
+            format!("netns add {net}"),
+            format!("-n {host} link set lo up"),
+            format!("-n {net} link set lo up"),
+            format!("-n {host} link add veth0 type veth peer name veth1 netns {net}"),
+            format!("-n {host} addr add 198.51.100.2/24 dev veth0"),
+            format!("-n {host} addr add 2001:db8:1::2/64 dev veth0 nodad"),
+            format!("-n {host} link set veth0 up"),
+            format!("-n {net} addr add 198.51.100.1/24 dev veth1"),
+            format!("-n {net} addr add 203.0.113.9/32 dev veth1"),
+            format!("-n {net} addr add 169.254.169.254/32 dev veth1"),
+            format!("-n {net} addr add 10.7.0.1/32 dev veth1"),
+            format!("-n {net} addr add 2001:db8:1::1/64 dev veth1 nodad"),
+            format!("-n {net} addr add fd00:ec2::254/128 dev veth1 nodad"),
+            format!("-n {net} link set veth1 up"),
+            format!("-n {host} route add default via 198.51.100.1"),
+            format!("-n {host} -6 route add default via 2001:db8:1::1"),
+        ] {
+            let done = Command::new("ip").args(line.split(' ')).output().unwrap();
+            assert!(done.status.success(), "ip {line}: {}", text(&done.stderr));
+        }
+        for (space, resolver) in [(world.internet(), "198.51.100.1"), (world.host(), "127.0.0.1")] {
+            let mut server = Command::new("ip");
+            server.args(["netns", "exec", &space, "python3", "-c", SERVER, resolver]);
+            let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut ready = [0; 6];
+            std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut ready).unwrap();
+            world.servers.push(server);
+        }
+        world
+    }
+
+    fn host(&self) -> String {
+        format!("{}h", self.name)
+    }
+
+    fn internet(&self) -> String {
+        format!("{}n", self.name)
+    }
+
+    /// A run on the host, with settings of its own.
+    fn command(&self, settings: &str, args: &[&str]) -> Command {
+        let state = folder(&format!("network-{}", self.name));
+        let config = state.join("saggar.toml");
+        fs::write(&config, format!("[network]\nresolver = \"198.51.100.1\"\n{settings}")).unwrap();
+        let inner = saggar(&[]);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.host()]).arg(inner.get_program()).args(args);
+        command.arg("--config").arg(&config).env("SAGGAR_HOME", &state).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, settings: &str, code: &str) -> Output {
+        self.command(settings, &["run", "--network", "open", "--timeout", "60s", "--json", "-c", code])
+            .output()
+            .unwrap()
+    }
+
+    /// What is set on the host: devices, rules and routes.
+    fn traces(&self) -> String {
+        ["ip -o link", "ip rule", "ip -6 rule", "ip route show table all"].map(|line| self.look(line)).concat()
+    }
+
+    /// Connections that stand.
+    fn connections(&self) -> usize {
+        self.look("cat /proc/net/tcp").lines().filter(|line| line.contains(" 01 ")).count()
+    }
+
+    fn look(&self, line: &str) -> String {
+        let seen = Command::new("ip").args(["netns", "exec", &self.host()]).args(line.split(' ')).output().unwrap();
+        text(&seen.stdout)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        for space in [self.host(), self.internet()] {
+            let _ = Command::new("ip").args(["netns", "del", &space]).output();
+        }
+    }
+}
+
+/// Python: says which of the addresses answer at port 80.
+fn reach(addresses: &[&str]) -> String {
+    format!(
+        r#"
+import socket
+def ask(where):
+    try:
+        with socket.create_connection((where, 80), timeout=5) as s:
+            s.sendall(b"hello"); s.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: s.recv(100), b"")).decode()
+    except OSError as e:
+        return "no"
+for where in {addresses:?}:
+    print(where, ask(where))
+"#
+    )
+}
+
+#[test]
+fn the_internet_is_open_and_the_host_and_its_neighbours_are_not() {
+    let world = World::new("a");
+    let before = world.traces();
+    let open = ["203.0.113.9", "198.51.100.1", "2001:db8:1::1", "some.name.example"];
+    let closed = [
+        "127.0.0.1",
+        "::1",
+        "198.51.100.2",
+        "2001:db8:1::2",
+        "10.7.0.1",
+        "169.254.169.254",
+        "fd00:ec2::254",
+        "10.0.2.2",
+        "10.0.2.3",
+        "::ffff:10.7.0.1",
+        "::ffff:127.0.0.1",
+        "0.0.0.0",
+        "::ffff:198.51.100.2",
+    ];
+    let output = world.run("", &reach(&[&open[..], &closed[..]].concat()));
+    let result = json(&output);
+    let lines =
+        |places: &[&str], said: &str| places.iter().map(|place| format!("{place} {said}\n")).collect::<Vec<_>>();
+    let expected = [lines(&open, "hello"), lines(&closed, "no")].concat().concat();
+    assert_eq!(result["stdout"], expected, "{result}");
+    // It is a namespace of its own, and of all else nothing is given up.
+    let plain = json(&world.command("", &["run", "--json", "-c", "1"]).output().unwrap());
+    assert_eq!(result["isolation"], plain["isolation"]);
+    assert_eq!(world.traces(), before);
+    // Without the option there is no way out.
+    let none = world.command("", &["run", "--json", "-c", &reach(&["203.0.113.9", "2001:db8:1::1"])]).output().unwrap();
+    assert_eq!(json(&none)["stdout"], "203.0.113.9 no\n2001:db8:1::1 no\n");
+}
+
+#[test]
+fn what_the_settings_name_is_open_and_they_can_close_all() {
+    let world = World::new("b");
+    let output =
+        world.run("reach = [\"10.7.0.0/16\", \"127.0.0.1\"]", &reach(&["10.7.0.1", "127.0.0.1", "169.254.169.254"]));
+    // Inside, 127.0.0.1 is the run's own loopback whatever the settings say.
+    assert_eq!(
+        json(&output)["stdout"],
+        "10.7.0.1 hello\n127.0.0.1 no\n169.254.169.254 no\n",
+        "{}",
+        text(&output.stdout)
+    );
+    let output = world.run("open = \"nobody\"", "1");
+    assert_eq!((output.status.code(), &json(&output)["error"]["code"]), (Some(125), &"unsupported".into()));
+}
+
+#[test]
+fn much_goes_both_ways_unharmed_and_many_at_once() {
+    let world = World::new("c");
+    let code = r#"
+import socket, threading, hashlib, random
+def carry(size):
+    data = random.Random(size).randbytes(size)
+    s = socket.create_connection(("203.0.113.9", 80), timeout=30)
+    back = hashlib.sha256()
+    def read():
+        while part := s.recv(65536): back.update(part)
+    t = threading.Thread(target=read); t.start()
+    s.sendall(data); s.shutdown(socket.SHUT_WR); t.join()
+    assert back.digest() == hashlib.sha256(data).digest(), size
+carry(8 << 20)
+threads = [threading.Thread(target=carry, args=(100_000 + n,)) for n in range(40)]
+for t in threads: t.start()
+for t in threads: t.join()
+print("done")
+"#;
+    let output = world.run("", code);
+    assert_eq!(json(&output)["stdout"], "done\n", "{}", text(&output.stdout));
+}
+
+#[test]
+fn nothing_is_left_after_a_kill() {
+    let world = World::new("d");
+    let before = world.traces();
+    let code = "import socket, time\ns = socket.create_connection(('203.0.113.9', 80))\nprint('ready', flush=True)\ntime.sleep(600)";
+    let mut command = world.command("", &["run", "--network", "open", "-c", code]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    assert_eq!(world.connections(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the host is as it was", || world.connections() == 0 && world.traces() == before);
+}
