@@ -251,3 +251,58 @@ fn nothing_is_left_after_a_kill() {
     child.wait().unwrap();
     eventually("the host is as it was", || world.connections() == 0 && world.traces() == before);
 }
+
+/// A package index with one package, `tiny`, in a folder.
+fn index(folder: &std::path::Path) {
+    let make = r#"
+import sys, zipfile, os
+os.makedirs("simple/tiny")
+name = "tiny-1.0-py3-none-any.whl"
+with zipfile.ZipFile("simple/tiny/" + name, "w") as wheel:
+    wheel.writestr("tiny/__init__.py", "def answer(): return 42\n")
+    info = "tiny-1.0.dist-info/"
+    wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr(info + "RECORD", f"tiny/__init__.py,,\n{info}METADATA,,\n{info}WHEEL,,\n{info}RECORD,,\n")
+open("simple/tiny/index.html", "w").write(f'<a href="{name}">{name}</a>')
+"#;
+    let done = Command::new("python3").args(["-c", make]).current_dir(folder).status().unwrap();
+    assert!(done.success());
+}
+
+#[test]
+fn packages_are_installed_once_and_run_without_a_network() {
+    let mut world = World::new("e");
+    let files = folder("network-index");
+    index(&files);
+    let mut server = Command::new("ip");
+    server.args(["netns", "exec", &world.internet(), "python3", "-m", "http.server", "8080", "--bind", "203.0.113.9"]);
+    world.servers.push(server.current_dir(&files).stderr(Stdio::null()).spawn().unwrap());
+    let state = folder("network-build-state");
+    let config = state.join("saggar.toml");
+    fs::write(&config, "[build]\nindex_url = \"http://203.0.113.9:8080/simple\"\n").unwrap();
+    let host = world.host();
+    let ask = |args: &[&str]| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &host]).arg(saggar(&[]).get_program()).args(args);
+        command.arg("--config").arg(&config).env("SAGGAR_HOME", &state).stdin(Stdio::null()).output().unwrap()
+    };
+    eventually("the index answers", || ask(&["image", "build", "small", "--pip", "tiny"]).status.success());
+    let code = "import tiny; print(tiny.answer())";
+    let ran = json(&ask(&["run", "--image", "small", "--json", "-c", code]));
+    assert_eq!(ran["stdout"], "42\n", "{ran}");
+    assert_eq!(json(&ask(&["run", "--json", "-c", code]))["exception"]["type"], "ModuleNotFoundError");
+    // The same again needs no index, nor does a script that asks for the same.
+    for mut server in world.servers.drain(..) {
+        let _ = server.kill();
+        let _ = server.wait();
+    }
+    let again = ask(&["image", "build", "other", "--pip", "tiny", "--json"]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let script = "# /// script\n# dependencies = ['tiny']\n# ///\nimport tiny\nprint(tiny.answer())";
+    let ran = json(&ask(&["run", "--script-deps", "--json", "-c", script]));
+    assert_eq!(ran["stdout"], "42\n", "{ran}");
+    let failed = ask(&["image", "build", "none", "--pip", "nothing-of-this-name", "--json"]);
+    assert_eq!((failed.status.code(), &json(&failed)["error"]["code"]), (Some(125), &"sandbox_failed".into()));
+    assert_eq!(json(&ask(&["image", "list", "--json"])).as_array().unwrap().len(), 3);
+}

@@ -48,7 +48,7 @@ pub use exception::parse_report;
 pub use feedback::hint_for_exception;
 pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
 pub use id::new_id;
-pub use image::{Base, HeldImage, Image, ImageError, Images, Imported};
+pub use image::{Base, Build, HeldImage, Image, ImageError, Images, Imported, Sources};
 pub use kept::{Kept, KeptReport, Prune, Pruned};
 pub use language::{Found, Recipe, for_file_name, program_of};
 pub use layers::{Held, LayerError, LayerName, LayerRecord, Store};

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::image::Sources;
 use crate::model_review::ReviewSettings;
 use crate::network::NetworkSettings;
 use crate::policy_settings::{PolicySection, PolicySettings};
@@ -46,6 +47,10 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// What runs with a way out may reach.
     pub network: NetworkSettings,
+    /// Where packages come from when an image is built.
+    pub build: Sources,
+    /// Whether Python scripts get the packages that their own metadata asks for.
+    pub build_for_scripts: bool,
 }
 
 /// The audit trail.
@@ -235,7 +240,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -276,6 +281,18 @@ struct File {
     audit: AuditSettings,
     policy: PolicySection,
     network: NetworkSettings,
+    build: BuildSection,
+}
+
+/// `[build]` as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct BuildSection {
+    index_url: Option<String>,
+    npm_registry: Option<String>,
+    proxy: Option<String>,
+    ca_bundle: Option<PathBuf>,
+    script_dependencies: bool,
 }
 
 impl Settings {
@@ -340,6 +357,13 @@ impl Settings {
             audit: file.audit,
             policy: file.policy.resolve(path)?,
             network: file.network,
+            build: Sources {
+                index_url: file.build.index_url,
+                npm_registry: file.build.npm_registry,
+                proxy: file.build.proxy,
+                ca_bundle: file.build.ca_bundle,
+            },
+            build_for_scripts: file.build.script_dependencies,
         })
     }
 }

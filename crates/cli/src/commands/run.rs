@@ -9,6 +9,7 @@ use clap::Args;
 use engine::{Caller, Delivery, Engine, OutFolder, OwnFiles, Settings, Stdin};
 use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome, RelPath, Source};
 
+use super::image::Said;
 use crate::client;
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
@@ -31,6 +32,9 @@ pub(crate) struct Run {
     /// Language [default: by the file's ending, else python]
     #[arg(short, long)]
     language: Option<String>,
+    /// Install what the script's own metadata asks for (PEP 723), and run it with that
+    #[arg(long)]
+    script_deps: bool,
     /// The program's own arguments
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<String>,
@@ -50,10 +54,39 @@ impl Run {
         let name = self.file.as_deref().filter(|_| !from_stdin).and_then(Path::file_name).and_then(OsStr::to_str);
         request.language = self.language.or_else(|| name.and_then(engine::for_file_name).map(str::to_owned));
         request.file_name = name.and_then(|name| RelPath::new(name).ok());
+        let is_python =
+            request.language.as_deref().is_none_or(|language| matches!(language, "python" | "python3" | "py"));
+        if is_python {
+            request.image = with_dependencies(&code, request.image, self.script_deps, &self.options, config)?;
+        }
         request.code = Some(Source(code));
         request.args = self.args;
         carry_out(request, &self.options, from_stdin, config)
     }
+}
+
+/// The image to run a script in: the one asked for, with the packages that its metadata names if those are wanted.
+fn with_dependencies(
+    code: &[u8],
+    image: Option<String>,
+    wanted: bool,
+    options: &Options,
+    config: Option<&Path>,
+) -> Result<Option<String>, Failure> {
+    // Cheap to see, and most have none.
+    if !code.windows(12).any(|bytes| bytes == b"# /// script") {
+        return Ok(image);
+    }
+    let engine = Engine::open(Settings::load(config)?)?;
+    if !wanted && !engine.installs_for_scripts() {
+        return Ok(image);
+    }
+    let mut said = Said::new();
+    let built = in_runtime(async {
+        Ok(engine.image_for_script(&options.caller(), code, image.clone(), Some(&mut said)).await?)
+    });
+    said.bar.finish_and_clear();
+    Ok(built?.or(image))
 }
 
 pub(crate) fn read_code(path: &Path) -> Result<Vec<u8>, Failure> {

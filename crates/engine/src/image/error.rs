@@ -57,6 +57,9 @@ pub enum ImageError {
         /// Why.
         source: io::Error,
     },
+    /// An image cannot be built.
+    #[error("the image cannot be built: {0}")]
+    Build(String),
     /// The records of images cannot be read or written.
     #[error("the records of images cannot be used")]
     Records(#[source] io::Error),
@@ -78,6 +81,7 @@ impl ImageError {
             | Self::Manifest(_)
             | Self::Digest(_)
             | Self::TooLarge { .. } => ErrorCode::InputUnreadable,
+            Self::Build(_) => ErrorCode::SandboxFailed,
             Self::Write { .. } | Self::Records(_) => ErrorCode::StateUnwritable,
             Self::Layer(error) => error.code(),
         }
@@ -99,6 +103,10 @@ impl ImageError {
             Self::TooLarge { .. } => "make the image smaller: sandboxes need programs, not data",
             Self::Write { .. } | Self::Records(_) => {
                 "check the state folder's permissions and free space; `saggar prune` makes room"
+            }
+            Self::Build(_) => {
+                "`saggar image build --help` has examples; --from names an image, --index-url, --proxy and --ca-bundle say \
+                 where packages come from"
             }
             Self::Layer(error) => error.hint(),
         }

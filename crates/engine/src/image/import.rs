@@ -73,6 +73,24 @@ impl Images {
     }
 }
 
+impl Images {
+    /// Makes a layer of a tar.
+    pub(crate) fn layer_of_tar(
+        &self,
+        stream: impl Read,
+        note: &str,
+        recipe: Option<String>,
+    ) -> Result<(Held, LayerRecord), ImageError> {
+        let mut import =
+            Import { images: self, budget: Budget::default(), left_out: 0, held: Vec::new(), layers: Vec::new() };
+        import.tar(self.store.draft()?, stream, note, recipe, &mut |_| {})?;
+        match (import.held.pop(), import.layers.pop()) {
+            (Some(held), Some((_, record))) => Ok((held, record)),
+            _ => Err(ImageError::Manifest("the image has no layers".to_owned())),
+        }
+    }
+}
+
 impl Import<'_> {
     /// A root file system that lies in a folder.
     fn folder(&mut self, source: &Path) -> Result<Described, ImageError> {

@@ -4,11 +4,13 @@
 mod acts;
 mod archive;
 mod budget;
+mod build;
 mod compress;
 mod error;
 mod folder;
 mod import;
 mod manifest;
+mod script;
 mod tree;
 mod unpack;
 
@@ -21,6 +23,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::layers::{Held, LayerName, LayerRecord, Store};
+pub use build::{Build, Sources};
 pub use error::ImageError;
 pub use import::Imported;
 pub(crate) use import::unpack_small;

@@ -1,6 +1,9 @@
 //! `saggar image`: what a sandbox is made from.
 
+mod build;
 mod import;
+
+pub(crate) use build::Said;
 
 use std::path::Path;
 
@@ -11,10 +14,10 @@ use crate::failure::{Failure, print_json};
 use crate::in_runtime;
 use crate::table::{age, bytes, print};
 
-/// Import, list and remove images: what a sandbox's root is made from
+/// Import, build, list and remove images: what a sandbox's root is made from
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  docker save python:3.12-slim -o python.tar && saggar image import python.tar python\n  saggar image list\n  saggar run --image python -c 'print(1)'\n  saggar image remove python"
+    after_help = "Examples:\n  docker save python:3.12-slim -o python.tar && saggar image import python.tar python\n  saggar image build data --pip numpy,pandas\n  saggar image list\n  saggar run --image python -c 'print(1)'\n  saggar image remove python"
 )]
 pub(crate) struct Image {
     #[command(subcommand)]
@@ -24,6 +27,7 @@ pub(crate) struct Image {
 #[derive(Debug, Subcommand)]
 enum Command {
     Import(import::Import),
+    Build(Box<build::Build>),
     List(List),
     Remove(Remove),
 }
@@ -53,6 +57,7 @@ impl Image {
     pub(crate) fn wants_json(&self) -> bool {
         match &self.command {
             Command::Import(import) => import.json,
+            Command::Build(build) => build.json,
             Command::List(list) => list.json,
             Command::Remove(remove) => remove.json,
         }
@@ -62,6 +67,7 @@ impl Image {
         let engine = Engine::open(Settings::load(config)?)?;
         match self.command {
             Command::Import(import) => import.execute(&engine),
+            Command::Build(build) => build.execute(&engine),
             Command::List(list) => list.execute(&engine),
             Command::Remove(remove) => remove.execute(&engine),
         }

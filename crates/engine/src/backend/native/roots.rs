@@ -23,6 +23,10 @@ const ETC: &[&str] =
 /// Version-numbered folders of `/etc`, by how their names begin.
 const ETC_PREFIXES: &[&str] = &["java-", "python3", "lua"];
 
+/// Whom the host trusts, for runs that can reach anybody; private keys lie elsewhere.
+const AUTHORITIES: &[&str] =
+    &["/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"];
+
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// The library that makes an interpreter a zygote, and where it lies inside.
@@ -72,6 +76,9 @@ impl Root {
         setup.layers = self.image.as_ref().map(|(_, layers)| layers.clone()).unwrap_or_default();
         if base == Base::Host {
             show_system(&mut setup);
+            if self.network {
+                setup.binds.extend(AUTHORITIES.iter().filter(|path| Path::new(path).exists()).map(|path| tree(path)));
+            }
         }
         setup.binds.extend(self.extra_roots.iter().map(|path| tree(path)));
         let resolver = if self.network { format!("nameserver {}\n", network::RESOLVER) } else { String::new() };

@@ -1,0 +1,387 @@
+//! Building an image: packages installed in a sandbox with a way out, sealed as one more layer.
+//!
+//! The sandbox is an ordinary run, with the walls of any other. What it installs comes back as an archive, and is
+//! unpacked with the care that a stranger's gets: a package's own scripts have run beside it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use types::{ExecRequest, FileContent, InputFile, Limits, LimitsSpec, Network, Outcome, Policy, RelPath};
+
+use super::{Base, Image, ImageError, Images, check_name};
+use crate::audit::{Entry, Kind};
+use crate::backend::{Output, Stream};
+use crate::engine::{Caller, Delivery, Engine};
+use crate::error::RunError;
+use crate::files::{Made, Receive, Received};
+use crate::layers::{Held, LayerRecord};
+
+/// Where packages of each kind lie inside.
+const PYTHON: &str = "/opt/packages/python";
+const NODE: &str = "/opt/packages/node";
+
+/// Where the sandbox leaves its archive, and where it finds certificates.
+const ARCHIVE: &str = "layer.tar.gz";
+const AUTHORITIES: &str = "authorities.pem";
+
+/// More than a build takes; never more than the ceiling.
+const WALL_MS: f64 = 30.0 * 60.0 * 1000.0;
+const MEMORY_MB: f64 = 6.0 * 1024.0;
+const DISK_MB: f64 = 4.0 * 1024.0;
+const INODES: u64 = 1_000_000;
+
+/// What to build.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Build {
+    /// What to call it.
+    #[serde(skip)]
+    pub name: String,
+    /// The image to begin with; the host's system folders if absent.
+    #[serde(skip)]
+    pub from: Option<String>,
+    /// Debian packages; the image must be a Debian.
+    pub apt: Vec<String>,
+    /// Python packages, as pip takes them.
+    pub pip: Vec<String>,
+    /// Node packages, as npm takes them.
+    pub npm: Vec<String>,
+    /// Where they come from.
+    pub sources: Sources,
+    /// Whether to install again what is there already.
+    #[serde(skip)]
+    pub fresh: bool,
+}
+
+/// Where packages come from. Nothing of it is taken from the environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sources {
+    /// Index of Python packages, in place of pip's own.
+    pub index_url: Option<String>,
+    /// Registry of Node packages, in place of npm's own.
+    pub npm_registry: Option<String>,
+    /// Proxy for all of them.
+    pub proxy: Option<String>,
+    /// Certificates of the authorities to trust, as PEM: the name of a file.
+    pub ca_bundle: Option<std::path::PathBuf>,
+}
+
+impl Sources {
+    /// These, and `others` where these say nothing.
+    #[must_use]
+    pub fn or(self, others: &Self) -> Self {
+        Self {
+            index_url: self.index_url.or_else(|| others.index_url.clone()),
+            npm_registry: self.npm_registry.or_else(|| others.npm_registry.clone()),
+            proxy: self.proxy.or_else(|| others.proxy.clone()),
+            ca_bundle: self.ca_bundle.or_else(|| others.ca_bundle.clone()),
+        }
+    }
+}
+
+impl Engine {
+    /// Builds an image. `live` hears what the installers say.
+    pub async fn build_image(
+        &self,
+        caller: &Caller,
+        mut build: Build,
+        live: Option<&mut dyn Output>,
+    ) -> Result<Image, RunError> {
+        check_name(&build.name)?;
+        build.check()?;
+        build.sources = build.sources.or(&self.settings.build);
+        let images = self.images()?;
+        let base = build.from.as_deref().map(|name| images.hold(name)).transpose()?;
+        if !build.apt.is_empty() && base.as_ref().is_none_or(|held| held.image.base == Base::Host) {
+            return Err(ImageError::Build("Debian packages need an image to be installed in".to_owned()).into());
+        }
+        let recipe = self.recipe_of(&build, base.as_ref().map(|held| &held.image));
+        let layer = match images.built(&recipe)?.filter(|_| !build.fresh) {
+            Some(layer) => layer,
+            None => self.install(caller, &build, &images, recipe, live).await?,
+        };
+        let image = build.image(base.as_ref().map(|held| &held.image), &layer, &images);
+        images.put(&image)?;
+        let details = serde_json::json!({"act": "built", "name": image.name, "image": image.id, "packages": build});
+        let entry = Entry {
+            id: crate::id::new_id("image"),
+            kind: Kind::Image,
+            caller: caller.name.clone(),
+            outcome: "built".to_owned(),
+            details: details.to_string(),
+        };
+        self.audit().record(entry).await?;
+        Ok(image)
+    }
+
+    /// Everything that decides what is installed.
+    fn recipe_of(&self, build: &Build, base: Option<&Image>) -> String {
+        let beneath = base.filter(|image| image.base == Base::Own).map(|image| image.id.clone());
+        let beneath = beneath.unwrap_or_else(|| {
+            let programs = crate::language::visible_interpreters(&self.settings);
+            let version = |found: &crate::language::Found| format!("{} {:?}", found.program, found.python_version());
+            programs.iter().map(version).collect::<Vec<_>>().join("\n")
+        });
+        let layers = base.map(|image| image.layers.clone()).unwrap_or_default();
+        let text = serde_json::to_vec(&("build 1", std::env::consts::ARCH, beneath, layers, build)).unwrap_or_default();
+        blake3::hash(&text).to_hex().to_string()
+    }
+
+    /// Installs packages in a sandbox, and seals what came of it.
+    async fn install(
+        &self,
+        caller: &Caller,
+        build: &Build,
+        images: &Images,
+        recipe: String,
+        live: Option<&mut dyn Output>,
+    ) -> Result<(Held, LayerRecord), RunError> {
+        let mut files = Vec::new();
+        if let Some(path) = &build.sources.ca_bundle {
+            let unreadable = |source| RunError::Input { path: path.clone(), source };
+            let text = std::fs::read_to_string(path).map_err(unreadable)?;
+            files.push(InputFile { path: RelPath::new(AUTHORITIES)?, content: FileContent::Text(text) });
+        }
+        let mut argv = vec!["sh".to_owned(), "-c".to_owned(), build.script(), "build".to_owned()];
+        argv.extend(build.apt.iter().chain(&build.pip).chain(&build.npm).cloned());
+        let request = ExecRequest {
+            argv: Some(argv),
+            env: build.environment(),
+            files,
+            image: build.from.clone(),
+            network: Network::Open,
+            limits: limits(&self.settings.ceiling.0),
+            policy: Policy::Off,
+            cold: true,
+            ..ExecRequest::default()
+        };
+        let mut archive = Archive { draft: images.store().draft().map_err(ImageError::from)?, file: None };
+        let mut along = live.map(Along);
+        let live = along.as_mut().map(|along| along as &mut dyn Output);
+        let delivery = Delivery { live, out: Some(&mut archive), ..Delivery::default() };
+        let result = self.execute(caller, request, delivery).await?;
+        let failed = |why: String| RunError::from(ImageError::Build(why));
+        match (&result.outcome, archive.file.take()) {
+            (Outcome::Exited { code: 0 }, Some(mut file)) => {
+                io::Seek::rewind(&mut file).map_err(ImageError::Records)?;
+                Ok(images.layer_of_tar(file, &format!("built for {}", build.name), Some(recipe))?)
+            }
+            (Outcome::Exited { code: 0 }, None) => Err(failed("the installers left nothing behind".to_owned())),
+            (outcome, _) => {
+                let said = result.stderr.trim_end().rsplit('\n').take(3).collect::<Vec<_>>();
+                let said = said.into_iter().rev().collect::<Vec<_>>().join("\n");
+                Err(failed(format!("the packages could not be installed ({outcome:?}): {said}")))
+            }
+        }
+    }
+
+    /// Whether scripts may bring their own dependencies by the settings.
+    #[must_use]
+    pub fn installs_for_scripts(&self) -> bool {
+        self.settings.build_for_scripts
+    }
+
+    /// The image that a script's own metadata (PEP 723) asks for, built if it is not there; `None` if it asks for none.
+    pub async fn image_for_script(
+        &self,
+        caller: &Caller,
+        code: &[u8],
+        from: Option<String>,
+        live: Option<&mut dyn Output>,
+    ) -> Result<Option<String>, RunError> {
+        let Some(pip) = super::script::dependencies(code)? else { return Ok(None) };
+        let name = blake3::hash(serde_json::to_string(&(&from, &pip)).unwrap_or_default().as_bytes()).to_hex();
+        let build = Build { name: format!("script-{}", &name[..16]), from, pip, ..Build::default() };
+        Ok(Some(self.build_image(caller, build, live).await?.name))
+    }
+}
+
+impl Build {
+    fn check(&self) -> Result<(), ImageError> {
+        let wrong = |word: &&String| word.is_empty() || word.starts_with('-') || word.chars().any(char::is_control);
+        if let Some(word) = self.apt.iter().chain(&self.pip).chain(&self.npm).find(wrong) {
+            let shown: String = word.chars().take(100).filter(|c| !c.is_control()).collect();
+            return Err(ImageError::Build(format!("`{shown}` is no package")));
+        }
+        if self.apt.is_empty() && self.pip.is_empty() && self.npm.is_empty() {
+            return Err(ImageError::Build("there is nothing to install".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// What the sandbox does. Packages are its arguments, so no name is ever read by the shell.
+    fn script(&self) -> String {
+        let mut script = String::from("set -e\nmkdir -p /tmp/root\n");
+        let mut first = 1;
+        for (count, step) in [(self.apt.len(), APT), (self.pip.len(), PIP), (self.npm.len(), NPM)] {
+            if count == 0 {
+                continue;
+            }
+            let words: Vec<String> = (first..first + count).map(|number| format!("\"${{{number}}}\"")).collect();
+            first += count;
+            // Writing into memory does not fail.
+            let _ = writeln!(script, "{}", step.replace("PACKAGES", &words.join(" ")));
+        }
+        script.push_str(PACK);
+        script
+    }
+
+    fn environment(&self) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        let mut set = |names: &[&str], value: &str| {
+            env.extend(names.iter().map(|name| ((*name).to_owned(), value.to_owned())));
+        };
+        set(&["PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_CACHE_DIR"], "1");
+        set(&["DEBIAN_FRONTEND"], "noninteractive");
+        set(&["npm_config_update_notifier", "npm_config_audit", "npm_config_fund"], "false");
+        if let Some(url) = &self.sources.index_url {
+            set(&["PIP_INDEX_URL"], url);
+            // Who names an index without TLS means it.
+            if let Some(host) = url.strip_prefix("http://").and_then(|rest| rest.split(['/', '@']).next()) {
+                set(&["PIP_TRUSTED_HOST"], host);
+            }
+        }
+        if let Some(url) = &self.sources.npm_registry {
+            set(&["npm_config_registry"], url);
+        }
+        if let Some(url) = &self.sources.proxy {
+            set(&["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"], url);
+        }
+        if self.sources.ca_bundle.is_some() {
+            let names = ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "npm_config_cafile"];
+            set(&names, &format!("/work/{AUTHORITIES}"));
+        }
+        env
+    }
+
+    fn image(&self, base: Option<&Image>, (held, record): &(Held, LayerRecord), images: &Images) -> Image {
+        let mut layers: Vec<_> = base.map(|image| image.layers.clone()).unwrap_or_default().into_iter().collect();
+        layers.retain(|layer| *layer != held.name);
+        let known = |name: crate::layers::LayerName| {
+            let record = images.store().record(&name).unwrap_or_default();
+            (name, record)
+        };
+        let mut layers: Vec<_> = layers.into_iter().map(known).collect();
+        layers.push((held.name.clone(), record.clone()));
+        let mut env = base.map(|image| image.env.clone()).unwrap_or_default();
+        let mut path = base.map(|image| image.path.clone()).unwrap_or_default();
+        let mut add = |wanted: bool, variable: &str, folder: String, programs: String| {
+            if wanted && !path.contains(&programs) {
+                env.entry(variable.to_owned()).and_modify(|old| *old = format!("{folder}:{old}")).or_insert(folder);
+                path.insert(0, programs);
+            }
+        };
+        add(!self.pip.is_empty(), "PYTHONPATH", PYTHON.to_owned(), format!("{PYTHON}/bin"));
+        add(!self.npm.is_empty(), "NODE_PATH", format!("{NODE}/node_modules"), format!("{NODE}/node_modules/.bin"));
+        let packages = [&self.apt, &self.pip, &self.npm].map(|words| words.join(" ")).join(" ");
+        let kind = base.map_or(Base::Host, |image| image.base);
+        let mut image = Image::new(&self.name, kind, &layers, env, format!("built: {}", packages.trim()));
+        image.path = path;
+        image
+    }
+}
+
+const PIP: &str =
+    "python3 -m pip install --target /tmp/root/opt/packages/python -- PACKAGES\nrm -rf /tmp/pip-* \"$HOME/.cache\"";
+
+const NPM: &str = "mkdir -p /tmp/root/opt/packages/node\nnpm install --prefix /tmp/root/opt/packages/node -- PACKAGES\nrm -rf \"$HOME/.npm\"";
+
+/// Unpacked without the packages' own scripts: these would need to be root, and to change the whole system.
+const APT: &str = r#"mkdir -p /tmp/apt/lists/partial /tmp/apt/cache/archives/partial
+apt="apt-get -q -o Dir::State=/tmp/apt -o Dir::State::lists=/tmp/apt/lists -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache=/tmp/apt/cache -o Dir::Log=/tmp/apt -o APT::Sandbox::User= -o Debug::NoLocking=1"
+$apt update
+$apt install -y --no-install-recommends --download-only PACKAGES
+for package in /tmp/apt/cache/archives/*.deb; do dpkg-deb -x "$package" /tmp/root; rm "$package"; done
+for folder in bin sbin lib lib32 lib64 libx32; do
+  if [ -L "/$folder" ] && [ -d "/tmp/root/$folder" ] && [ ! -L "/tmp/root/$folder" ]; then
+    mkdir -p "/tmp/root/usr/$folder"; cp -a "/tmp/root/$folder/." "/tmp/root/usr/$folder/"; rm -rf "/tmp/root/$folder"
+  fi
+done
+rm -rf /tmp/apt"#;
+
+/// Owned by root, where tar can say so.
+const PACK: &str = "if tar --version 2>/dev/null | grep -q GNU; then own='--owner=0 --group=0'; fi\ntar $own -C /tmp/root -czf /work/layer.tar.gz .\n";
+
+/// As much as a build takes and the ceiling gives.
+fn limits(most: &Limits) -> LimitsSpec {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    LimitsSpec {
+        wall_ms: Some(WALL_MS.min(most.wall.as_secs_f64() * 1000.0)),
+        memory_mb: Some(MEMORY_MB.min(mib(most.memory))),
+        disk_mb: Some(DISK_MB.min(mib(most.disk))),
+        inodes: Some(INODES.min(most.inodes)),
+        pids: Some(512.min(most.pids)),
+        cpus: Some(2.0_f64.min(most.cpus)),
+        ..LimitsSpec::default()
+    }
+}
+
+/// Whoever reads along, for as long as the installers speak.
+struct Along<'a>(&'a mut dyn Output);
+
+impl Output for Along<'_> {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> ControlFlow<()> {
+        self.0.write(stream, bytes)
+    }
+}
+
+/// Takes the one file that a build leaves.
+struct Archive {
+    draft: crate::layers::Draft,
+    file: Option<std::fs::File>,
+}
+
+impl Receive for Archive {
+    fn receive(&mut self, made: Made<'_>) -> Result<Received, RunError> {
+        if made.path == ARCHIVE {
+            let mut file = self.draft.scratch(ARCHIVE).map_err(ImageError::from)?;
+            io::copy(made.content, &mut file).map_err(ImageError::Records)?;
+            self.file = Some(file);
+        }
+        Ok(Received::Taken)
+    }
+}
+
+impl Images {
+    /// The layer that was built by a recipe.
+    fn built(&self, recipe: &str) -> Result<Option<(Held, LayerRecord)>, ImageError> {
+        for (name, record) in self.store.list()? {
+            if record.recipe.as_deref() == Some(recipe) {
+                return Ok(self.store.hold(&name).ok().map(|held| (held, record)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn no_package_is_ever_an_option_or_a_piece_of_shell() {
+        for bad in ["", "-r/etc/passwd", "--index-url=http://x", "a\nb"] {
+            assert!(Build { pip: words(&[bad]), ..Build::default() }.check().is_err(), "{bad:?}");
+        }
+        let build = Build { pip: words(&["a; touch /x", "b"]), npm: words(&["$(c)"]), ..Build::default() };
+        let script = build.script();
+        assert!(script.contains("-- \"${1}\" \"${2}\"\n") && script.contains("-- \"${3}\"\n"), "{script}");
+        assert!(!script.contains("touch"));
+    }
+
+    #[test]
+    fn sources_come_from_where_they_are_said_and_nowhere_else() {
+        let settings = Sources { proxy: Some("http://p".to_owned()), ..Sources::default() };
+        let said = Sources { index_url: Some("http://i".to_owned()), ..Sources::default() };
+        let build = Build { sources: said.or(&settings), ..Build::default() };
+        let env = build.environment();
+        assert_eq!((env["PIP_INDEX_URL"].as_str(), env["https_proxy"].as_str()), ("http://i", "http://p"));
+        assert!(!Build::default().environment().keys().any(|name| name.contains("proxy") || name.contains("CERT")));
+    }
+}
