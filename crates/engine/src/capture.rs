@@ -30,12 +30,9 @@ impl<'live> Capture<'live> {
     pub(crate) fn finish(&mut self) {
         let Some(live) = self.live.as_mut().filter(|_| !self.passes) else { return };
         for (stream, kept) in [(Stream::Out, &self.stdout), (Stream::Err, &self.stderr)] {
-            if let Some(gap) = kept.gap() {
-                let _ = live.write(stream, gap.as_bytes());
-            }
-            let (a, b) = kept.tail.as_slices();
-            if !kept.tail.is_empty() && live.write(stream, a).is_continue() {
-                let _ = live.write(stream, b);
+            let rest = kept.rest();
+            if !rest.is_empty() {
+                let _ = live.write(stream, &rest);
             }
         }
     }
@@ -75,7 +72,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    fn new(limit: u64) -> Self {
+    pub(crate) fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Self {
             head: Vec::new(),
@@ -88,7 +85,7 @@ impl Kept {
     }
 
     /// Takes bytes; returns how many of them went to the head.
-    fn push(&mut self, bytes: &[u8]) -> usize {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> usize {
         self.total += bytes.len() as u64;
         self.hasher.update(bytes);
         let (head, rest) = bytes.split_at(bytes.len().min(self.head_limit - self.head.len()));
@@ -119,6 +116,12 @@ impl Kept {
     fn gap(&self) -> Option<String> {
         let cut = self.total - (self.head.len() + self.tail.len()) as u64;
         (cut > 0).then(|| format!("\n[... {cut} bytes cut ...]\n"))
+    }
+
+    /// What a reader along has not seen: the mark of what was cut, and the tail.
+    pub(crate) fn rest(&self) -> Vec<u8> {
+        let (a, b) = self.tail.as_slices();
+        [self.gap().unwrap_or_default().as_bytes(), a, b].concat()
     }
 
     /// What was kept, as text. Cuts fall between characters; bytes that are no text become replacement characters.

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use crate::backend::{Output, Stream};
 use crate::capture::Capture;
+use crate::interpreter::Heard;
 
 /// Keeps `chunks` as output of a run; the text kept and the bytes counted.
 #[must_use]
@@ -19,4 +20,14 @@ pub fn kept_text(limit: u64, chunks: &[Vec<u8>]) -> (String, u64) {
 #[must_use]
 pub fn unpack_layer(folder: OwnedFd, archive: &[u8]) -> bool {
     crate::image::unpack_small(folder, archive).is_ok()
+}
+
+/// Takes `chunks` as what a driver said of cell 1; how much of it is kept.
+#[must_use]
+pub fn heard(chunks: &[Vec<u8>]) -> usize {
+    let mut heard = Heard::new(1, 1 << 16);
+    for chunk in chunks {
+        heard.read(chunk, &mut None);
+    }
+    heard.kept()
 }

@@ -3,6 +3,7 @@
 //! No I/O happens here. The wire forms are those of the public contract; a field is added freely and
 //! changed only with an entry in `CHANGELOG.md`.
 
+mod cell;
 mod error;
 mod layer;
 mod limits;
@@ -14,6 +15,7 @@ mod request;
 mod result;
 mod time;
 
+pub use cell::{Bundle, CellResult};
 pub use error::{ErrorBody, ErrorCode};
 pub use layer::{Layer, UnknownLayer};
 pub use limits::{Ceiling, LimitError, Limits, LimitsSpec};

@@ -1,0 +1,77 @@
+//! The drivers, and how they are started.
+
+use crate::language::recipe;
+
+/// A language's driver for interpreters that stay.
+#[derive(Debug)]
+pub struct Driver {
+    /// Name of its recipe.
+    pub language: &'static str,
+    /// `{program}` is the interpreter, `{length}` how many bytes the driver has.
+    argv: &'static [&'static str],
+    source: &'static str,
+}
+
+/// Reads the driver from standard input, and nothing beyond it. No module of the user's is in its way.
+const PYTHON_BOOT: &str = "import os,sys
+sys.path[:]=[p for p in sys.path if p]
+n=int(sys.argv[1])
+s=b''
+while len(s)<n:s+=os.read(0,n-len(s))or sys.exit(1)
+exec(compile(s,'<saggar>','exec'))";
+
+/// Gives Node's outputs names, by which the driver can read them: Node makes no pipes. Then reads the driver, as above.
+const NODE_LAUNCH: &str = "d=$(mktemp -d)&&mkfifo \"$d/1\" \"$d/2\"&&\
+    exec \"$1\" -e \"$2\" \"$d\" \"$3\" \"$4\" 3<&0 4>&1 0</dev/null 1<>\"$d/1\" 2<>\"$d/2\"";
+const NODE_BOOT: &str = "{const n=+process.argv[3],b=Buffer.alloc(n);for(let a=0,r;a<n;a+=r){\
+    try{r=require('fs').readSync(3,b,a,n-a)||process.exit(1)}catch(e){if(e.code!='EAGAIN')throw e;r=0}}eval(b.toString())}";
+
+const DRIVERS: &[Driver] = &[
+    Driver {
+        language: "python",
+        argv: &["{program}", "-u", "-B", "-c", PYTHON_BOOT, "{length}"],
+        source: concat!(
+            include_str!("../language/driver/session/python/wire.py"),
+            include_str!("../language/driver/session/python/interrupt.py"),
+            include_str!("../language/driver/session/python/show.py"),
+            include_str!("../language/driver/session/python/plain.py"),
+            include_str!("../language/driver/session/python/rich.py"),
+            include_str!("../language/driver/session/python/main.py"),
+        ),
+    },
+    Driver { language: "node", argv: &node("node"), source: NODE },
+    Driver { language: "typescript", argv: &node("typescript"), source: NODE },
+];
+
+const NODE: &str = include_str!("../language/driver/session/node.cjs");
+
+const fn node(language: &'static str) -> [&'static str; 8] {
+    ["/bin/sh", "-c", NODE_LAUNCH, "sh", "{program}", NODE_BOOT, language, "{length}"]
+}
+
+impl Driver {
+    /// The driver of a language, by any of its names.
+    #[must_use]
+    pub fn of(language: &str) -> Option<&'static Self> {
+        let name = recipe(language)?.name;
+        DRIVERS.iter().find(|driver| driver.language == name)
+    }
+
+    /// Languages that have one, for messages.
+    #[must_use]
+    pub fn languages() -> String {
+        DRIVERS.iter().map(|driver| driver.language).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The words that start it with an interpreter at `program`; the first is what to execute.
+    #[must_use]
+    pub fn argv(&self, program: &str) -> Vec<String> {
+        let length = self.source.len().to_string();
+        self.argv.iter().map(|word| word.replace("{program}", program).replace("{length}", &length)).collect()
+    }
+
+    /// What is sent to it first.
+    pub(super) fn source(&self) -> &'static str {
+        self.source
+    }
+}
