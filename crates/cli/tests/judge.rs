@@ -183,7 +183,11 @@ fn a_batch_that_was_killed_goes_on_and_gives_the_same_file() {
     assert_eq!(a.len(), 60);
     assert_eq!(a.into_iter().map(timeless).collect::<Vec<_>>(), b.into_iter().map(timeless).collect::<Vec<_>>());
     let other = folder.join("other.in");
-    fs::write(&other, format!("{}\n", line(1000))).unwrap();
-    let words = ["judge", "--batch", other.to_str().unwrap(), "--out", out.to_str().unwrap()];
-    assert_eq!(saggar(&words).output().unwrap().status.code(), Some(2));
+    // Another task, and another program for the same task.
+    for line in [line(1000).to_string(), line(0).to_string().replace("a + b", "a - b")] {
+        fs::write(&other, format!("{line}\n")).unwrap();
+        let words = ["judge", "--batch", other.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = saggar(&words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    }
 }

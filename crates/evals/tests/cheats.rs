@@ -194,6 +194,11 @@ const TESTED: &[(&str, &str)] = &[
         "def solve(n): return -1\ndef use(f):\n    return f.__globals__['EXPECTED']",
     ),
     ("a generator's frame", "def solve(n): return -1\ndef use(f):\n    return f.gi_frame.f_globals"),
+    (
+        "a builtin of its own",
+        "def solve(n): return -1\nclass NotImplemented: pass\nEXPECTED = -1\nsum = max = lambda *a: 56",
+    ),
+    ("no function at all", "solve = None\ndel solve"),
     ("kills itself", "import os\ndef solve(n): os.kill(os.getpid(), 9)"),
     ("writes the module of the tests", "import sys\nsys.modules['test'] = None\ndef solve(n): return -1"),
 ];

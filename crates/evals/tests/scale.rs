@@ -3,7 +3,11 @@
 
 mod common;
 
+use std::io::Read;
+use std::sync::Arc;
+
 use common::{judge, judged};
+use evals::judge::{Out, Progress, batch};
 use serde_json::{Value, json};
 
 /// Of this process, from the kernel.
@@ -36,4 +40,50 @@ async fn a_hundred_megabytes_of_output_in_each_case_cost_no_memory() {
     assert!(result.cases.iter().all(|case| case.verdict.name() == "wrong_answer"), "{result:?}");
     let grown = resident_mib().saturating_sub(before);
     assert!(grown < 64, "grew by {grown} MiB");
+}
+
+/// Long: a hundred thousand.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_many_tasks_takes_no_more_memory_than_a_short_one() {
+    let many: u64 = if std::env::var("SAGGAR_TEST_LONG").is_ok_and(|long| !long.is_empty()) { 100_000 } else { 600 };
+    let line = |i: u64| {
+        let case = json!({"args": [i], "expected": i * 2});
+        json!({"task_id": i, "code": "def f(x): return x * 2", "entry": "f", "cases": [case]}).to_string() + "\n"
+    };
+    let mut next = 0;
+    let lines = std::iter::from_fn(move || {
+        next += 1;
+        (next <= many).then(|| line(next))
+    });
+    let input = Lines { lines: Box::new(lines), rest: Vec::new() };
+    let (mut early, mut late) = (0, 0);
+    let progress = |told: Progress| {
+        if told.done == many / 10 {
+            early = resident_mib();
+        } else if told.done == many {
+            late = resident_mib();
+        }
+    };
+    let out = Out::Writer(Box::new(std::io::sink()));
+    let summary = batch(Arc::new(judge()), 4, Box::new(input), out, progress).await.unwrap();
+    assert_eq!((summary.tasks, summary.all_passed), (many, many));
+    assert!(early > 0 && late < early + 32, "{early} MiB after a tenth of the tasks, {late} MiB at the end");
+}
+
+/// Lines that are made as they are read.
+struct Lines {
+    lines: Box<dyn Iterator<Item = String> + Send>,
+    rest: Vec<u8>,
+}
+
+impl Read for Lines {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.rest.is_empty() {
+            self.rest = self.lines.next().unwrap_or_default().into_bytes();
+        }
+        let count = self.rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.rest[..count]);
+        self.rest.drain(..count);
+        Ok(count)
+    }
 }

@@ -179,6 +179,8 @@ struct Line {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Found {
+    /// By which the line is known again; a line that could not be judged has none.
+    id: Option<String>,
     task_id: serde_json::Value,
     score: Option<f64>,
     all_passed: bool,
@@ -245,7 +247,7 @@ async fn judge_line(judge: &Judge, line: &Read1) -> Line {
     };
     let (text, found) = match judged {
         Ok(judged) => {
-            let found = Found { task_id, score: Some(judged.score), all_passed: judged.all_passed };
+            let found = Found { id: None, task_id, score: Some(judged.score), all_passed: judged.all_passed };
             (serde_json::to_string(&judged), found)
         }
         Err(error) => {
@@ -265,10 +267,14 @@ struct Failed<'a> {
 async fn judge_text(judge: &Judge, text: &str) -> Result<Judged, JudgeError> {
     let task = Task::from_any(text)?;
     let task_id = Some(task.task_id.clone().unwrap_or_default());
-    // By the line itself, so that the same line has the same name whenever it is judged.
+    Ok(Judged { id: id_of(text), task_id, ..judge.judge(&task).await? })
+}
+
+/// By the line itself, so that the same line has the same name whenever it is judged.
+fn id_of(text: &str) -> String {
     let hash = Sha256::digest(text.trim().as_bytes());
     let hex = hash.iter().take(16).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    Ok(Judged { id: format!("judge_{hex}"), task_id, ..judge.judge(&task).await? })
+    format!("judge_{hex}")
 }
 
 /// The caller's own name of a line, also of one that cannot be judged.
@@ -318,8 +324,10 @@ impl Sink {
             return Ok(None);
         }
         let name = line.text.as_deref().map(name_of).unwrap_or_default();
+        // Another completion of the same task is another line.
+        let is_same = |id: &str| line.text.as_deref().is_ok_and(|text| id_of(text) == id);
         match serde_json::from_str::<Found>(&text) {
-            Ok(result) if result.task_id == name => Ok(Some(result)),
+            Ok(result) if result.task_id == name && result.id.as_deref().is_none_or(is_same) => Ok(Some(result)),
             Ok(_) | Err(_) => Err(BatchError::Foreign { path: path.clone(), line: number }),
         }
     }

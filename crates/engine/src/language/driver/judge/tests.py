@@ -81,8 +81,14 @@ def judge_tests(channel):
 
 
 def run_test(peer, test):
+    import builtins
+
     names = {}
+    tested = test["entry"].split(".")[0].removesuffix("()") if test["entry"] else ""
     for name, words in test["names"].items():
+        # What Python itself calls by a name stays Python's.
+        if hasattr(builtins, name) and name != tested:
+            continue
         value = peer.named(name, words)
         if value is not None or words is None:
             names[name] = value
@@ -96,7 +102,6 @@ def run_test(peer, test):
     space = vars(scope)
     space.update(__builtins__=__builtins__, __file__="<test>", __name__="test")
     space.update(names)
-    tested = test["entry"].split(".")[0] if test["entry"] else ""
     return verdict_of(peer, test, space, tested, entry)
 
 
@@ -108,8 +113,11 @@ def verdict_of(peer, test, space, tested, entry):
             exec(compile(test["setup"], "<setup>", "exec", dont_inherit=True), space)
             if kept is not None:
                 space[tested] = kept
-        exec(compile(test["source"], "<test>", "exec", dont_inherit=True), space)
-        count, trouble = run_what_is_there(space, test, entry)
+        if is_for_pytest(test):
+            count, trouble = run_pytest(space, test["source"])
+        else:
+            exec(compile(test["source"], "<test>", "exec", dont_inherit=True), space)
+            count, trouble = run_what_is_there(space, test, entry)
     except BaseException as error:
         return failed(error, peer)
     if trouble is not None:
@@ -208,7 +216,7 @@ class Kept:
 
 
 def run_functions(functions, classes):
-    """Test functions as pytest finds them; pytest itself where it is installed and asked for by an import."""
+    """Test functions as pytest finds them, where pytest itself is not there or not asked for."""
     import inspect
 
     count = 0
