@@ -12,6 +12,7 @@ use rustix::thread::{
 
 use crate::stage;
 use crate::sys;
+use crate::wire::GuestIds;
 
 /// User and group inside every sandbox.
 pub(crate) const GUEST: u32 = 1000;
@@ -60,6 +61,14 @@ impl Ids {
             Self::Own { uid, gid } => (uid, gid),
         }
     }
+
+    /// How the users of sandboxes that stay are written on disk.
+    pub(crate) fn of_sessions(self) -> GuestIds {
+        match self {
+            Self::PerRun => GuestIds::Range { first: SHARED_FIRST },
+            Self::Own { uid, gid } => GuestIds::One { uid, gid },
+        }
+    }
 }
 
 /// Whether the user namespace we live in has the range at all; a container's often has not.
@@ -96,19 +105,29 @@ pub(crate) fn write_maps_of(pid: i32, owner: (u32, u32)) -> Result<(), Errno> {
     write_maps(&format!("{}/proc/{pid}", stage::HOST_TEXT), (GUEST, owner.0), (GUEST, owner.1))
 }
 
+/// Maps all users of a sandbox that stays, for process `pid`, from outside. It may choose its groups: all are nobody's.
+pub(crate) fn write_range_of(pid: i32, first: u32) -> Result<(), Errno> {
+    for name in ["uid_map", "gid_map"] {
+        let path = format!("{}/proc/{pid}/{name}", stage::HOST_TEXT);
+        fs::write(path, format!("0 {first} {SHARED_COUNT}")).map_err(|e| errno(&e))?;
+    }
+    Ok(())
+}
+
 /// Maps the guest's ids to the one host user that an ordinary user may give, from inside.
 pub(crate) fn write_own_maps(uid: u32, gid: u32) -> Result<(), Errno> {
     write_maps(&format!("{}/proc/self", stage::HOST_TEXT), (GUEST, uid), (GUEST, gid))
 }
 
 fn write_maps(process: &str, uid: (u32, u32), gid: (u32, u32)) -> Result<(), Errno> {
-    let write = |name: &str, text: String| {
-        fs::write(format!("{process}/{name}"), text)
-            .map_err(|e| Errno::from_raw_os_error(e.raw_os_error().unwrap_or(libc::EIO)))
-    };
+    let write = |name: &str, text: String| fs::write(format!("{process}/{name}"), text).map_err(|e| errno(&e));
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("{} {} 1", uid.0, uid.1))?;
     write("gid_map", format!("{} {} 1", gid.0, gid.1))
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
 /// Takes `uid` and `gid` and keeps the capabilities of the new user namespace, which the mounts still need.

@@ -6,6 +6,7 @@
 mod cgroup;
 mod channel;
 mod client;
+mod disk;
 #[doc(hidden)]
 pub mod fuzz;
 mod ids;
@@ -22,14 +23,15 @@ mod zygote;
 pub use channel::Channel;
 pub use client::{KeeperHandle, Message, SpawnError};
 pub use ids::{SHARED_COUNT, SHARED_FIRST, shifts_ids};
-pub use keeper::{NO_WORKER, run as run_keeper};
+pub use init::CWD_STEP;
+pub use keeper::{DISK_STEP, NO_WORKER, run as run_keeper};
 pub use stage::STACK_STEP;
 pub use way_out::{
     MTU as NETWORK_MTU, RESOLVER as NETWORK_RESOLVER, STEP as NETWORK_STEP, receive as receive_descriptor,
 };
 pub use wire::{
-    Bind, BindKind, Cost, Create, End, FromKeeper, Limits, MAX_MESSAGE, SandboxId, Setup, Start, ToKeeper, Trouble,
-    Zygote, ZygoteId,
+    Bind, BindKind, Cost, Create, Disk, End, Extent, FromKeeper, GuestIds, Limits, MAX_MESSAGE, ProcessId,
+    ProcessOrder, SandboxId, SessionNews, SessionOrder, Setup, Start, ToKeeper, Trouble, Zygote, ZygoteId,
 };
 
 /// Descriptors in flight are counted against the sender's own limit, and for all runs of a user together.

@@ -55,6 +55,23 @@ const RECORD_BYTES: u64 = 64 << 10;
 /// Guest folders that every run has of its own.
 const WRITABLE_FOLDERS: &[&str] = &["/work/", "/tmp/", "/dev/shm/"];
 
+/// Where the disk of a sandbox that stays is attached for a moment.
+pub(crate) const DISK: &CStr = c"/disk";
+/// Folders of a disk that is not the whole root, and where they show.
+pub(crate) const DISK_BINDS: &[(&CStr, &CStr)] =
+    &[(c"/disk/work", c"/new/work"), (c"/disk/home", c"/new/home"), (c"/disk/tmp", c"/new/tmp")];
+/// Its terminals.
+pub(crate) const TERMINALS: &CStr = c"/new/dev/pts";
+/// What the writable tree still gives a sandbox that has a disk.
+pub(crate) const MEMORY_BINDS: &[(&CStr, &CStr)] = &[(c"/writable/shm", SHM), (c"/writable/cpu-online", CPU_ONLINE)];
+
+/// What a root that is a disk of its own still shares with the others: devices, the list of processors, our drivers.
+pub(crate) const BASE_BINDS: &[(&CStr, &CStr)] =
+    &[(c"/base/dev", c"/new/dev"), (c"/base/sys", c"/new/sys"), (c"/base/opt/saggar", c"/new/opt/saggar")];
+
+/// More mount points in the root of a sandbox that stays.
+const SESSION_FOLDERS: &[&str] = &["home", "dev/pts"];
+
 const FOLDERS: &[&str] = &["proc", "work", "tmp", "dev/shm", "sys/devices/system/cpu"];
 
 /// Builds the keeper's mount table. The process must have a mount namespace of its own.
@@ -66,7 +83,7 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
         tmpfs(&[(c"size", "64k"), (c"nr_inodes", &nodes), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
     // `/proc` exists everywhere; it is covered for two calls only, for the pivot carries the tmpfs away again.
     wall(attach(&stage, c"/proc"), "attach the stage")?;
-    for folder in [HOST_TEXT, "/base", "/new", "/writable", "/overlays", "/layers"] {
+    for folder in [HOST_TEXT, "/base", "/new", "/writable", "/overlays", "/layers", "/disk"] {
         wall(mkdirat(&stage, &folder[1..], Mode::from(0o755)), "make the stage")?;
     }
     wall(rustix::process::fchdir(&stage), "enter the stage")?;
@@ -76,7 +93,8 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     let base =
         tmpfs(&[(c"size", "4m"), (c"nr_inodes", "4k"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
     wall(attach(&base, BASE), "attach the base root")?;
-    for folder in FOLDERS {
+    let of_sessions = if setup.sessions { SESSION_FOLDERS } else { &[] };
+    for folder in FOLDERS.iter().chain(of_sessions) {
         wall(make_folder(&inside(folder)), "make the base root")?;
     }
     wall(write_file(&inside("sys/devices/system/cpu/online"), b""), "make the base root")?;
@@ -86,8 +104,9 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     for (path, target) in &setup.links {
         wall(make_link(&inside(path), target), path)?;
     }
-    let (over, plain): (Vec<&Bind>, Vec<&Bind>) =
-        setup.binds.iter().partition(|bind| WRITABLE_FOLDERS.iter().any(|folder| bind.guest.starts_with(folder)));
+    let of_sessions = if setup.sessions { &["/home/"][..] } else { &[] };
+    let is_own = |bind: &&Bind| WRITABLE_FOLDERS.iter().chain(of_sessions).any(|folder| bind.guest.starts_with(folder));
+    let (over, plain): (Vec<&Bind>, Vec<&Bind>) = setup.binds.iter().partition(is_own);
     if !setup.layers.is_empty() {
         for bind in &plain {
             wall(make_mount_point(bind, &inside(&bind.guest)), &format!("make room for {}", bind.guest))?;
@@ -217,7 +236,8 @@ fn tmpfs(options: &[(&CStr, &str)]) -> Result<OwnedFd, Errno> {
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-fn attach(mount: &OwnedFd, at: &CStr) -> Result<(), Errno> {
+/// Puts a detached mount in its place.
+pub(crate) fn attach(mount: &OwnedFd, at: &CStr) -> Result<(), Errno> {
     move_mount(mount, c"", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 

@@ -2,8 +2,13 @@
 //!
 //! Postcard frames on a `SEQPACKET` socket: one message, one packet, descriptors beside it.
 
+mod session;
+
 use serde::{Deserialize, Serialize};
 use types::{Layer, LimitKind};
+
+pub use session::{Disk, Extent, GuestIds, ProcessId, ProcessOrder, SessionNews, SessionOrder};
+pub(crate) use session::{FromSession, ToSession};
 
 /// The largest message. Code and files never travel here; arguments and environment do.
 pub const MAX_MESSAGE: usize = 192 << 10;
@@ -32,6 +37,8 @@ pub struct Setup {
     pub cgroup: Option<String>,
     /// Whether there will be zygotes, whose workers the keeper may have to adopt.
     pub zygotes: bool,
+    /// Whether its sandboxes stay: they get terminals, homes and users.
+    pub sessions: bool,
 }
 
 /// One host tree or device shown inside.
@@ -81,8 +88,10 @@ pub enum ToKeeper {
     /// Start the program; standard input, output and error travel beside it. A program that waits is told its arguments
     /// and environment.
     Start(Start),
-    /// The caller takes the run back.
+    /// The caller takes the run back, or ends the sandbox that stays.
     Cancel(SandboxId),
+    /// Something for a sandbox that stays.
+    Session(SandboxId, SessionOrder),
 }
 
 /// An interpreter that is started once and forked for each run.
@@ -113,6 +122,8 @@ pub struct Create {
     pub zygote: Option<ZygoteId>,
     /// Whether its worker has time to warm up.
     pub rehearse: bool,
+    /// The disk of a sandbox that stays; without one it is for one program.
+    pub disk: Option<Disk>,
 }
 
 /// What a sandbox may use.
@@ -193,6 +204,8 @@ pub enum FromKeeper {
         /// Layers that were on.
         layers: Vec<Layer>,
     },
+    /// Something about a sandbox that stays.
+    Session(SandboxId, SessionNews),
 }
 
 /// Something that could not be done.
@@ -251,7 +264,11 @@ pub(crate) enum ToInit {
         unmetered: bool,
         /// Whether a worker will come in: it needs the namespaces and the rules.
         open: bool,
+        /// Whether it stays, and what lies on its disk.
+        stays: Option<Extent>,
     },
+    /// Something for a sandbox that stays.
+    Session(ToSession),
     /// Start the program; its standard streams travel beside it.
     /// A fourth descriptor is the channel of a program that waits for its order.
     Start { programs: Vec<String>, argv: Vec<String>, env: Vec<String>, limits: Rlimits },
@@ -280,4 +297,6 @@ pub(crate) enum FromInit {
     Exited(i32),
     /// A signal ended the main program.
     Signaled(i32),
+    /// Something about a process of a sandbox that stays.
+    Session(FromSession),
 }

@@ -132,6 +132,37 @@ impl Group {
         }
     }
 
+    /// Lets the kernel kill one process where memory runs out, in place of all.
+    pub(crate) fn spare_the_rest(&self) -> Result<(), Errno> {
+        match self {
+            Self::V1(_) => Ok(()),
+            Self::V2(group) => group.spare_the_rest(),
+        }
+    }
+
+    /// Takes note that memory ran out, so that the event tells of the next time.
+    pub(crate) fn calm(&self) {
+        if let Some(event) = self.out_of_memory_event() {
+            let _ = rustix::io::read(event, &mut [0; 8]);
+        }
+    }
+
+    /// Stops every process of the group where it is, or lets all go on; `false` where the kernel cannot.
+    pub(crate) fn freeze(&self, frozen: bool) -> bool {
+        match self {
+            Self::V1(_) => false,
+            Self::V2(group) => group.freeze(frozen).is_ok(),
+        }
+    }
+
+    /// Bytes of memory now, if counted.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        match self {
+            Self::V1(group) => group.memory(),
+            Self::V2(group) => group.memory(),
+        }
+    }
+
     /// Nanoseconds on the processors so far, if counted.
     pub(crate) fn cpu(&self) -> Option<u64> {
         match self {

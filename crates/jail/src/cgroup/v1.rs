@@ -264,6 +264,11 @@ impl Group {
         self.cpuacct.as_ref().and_then(|processors| number(&processors.usage))
     }
 
+    pub(super) fn memory(&self) -> Option<u64> {
+        let folder = &self.memory.as_ref()?.folder;
+        number(&folder.open("memory.usage_in_bytes", OFlags::RDONLY).ok()?)
+    }
+
     pub(super) fn read_counts(&self) -> Counts {
         let out_of_memory = self.memory.as_ref().and_then(|memory| keyed(&memory.control, "oom_kill"));
         let refused_pids = self.pids.as_ref().and_then(|pids| keyed(&pids.events, "max"));

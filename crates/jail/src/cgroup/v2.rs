@@ -89,6 +89,18 @@ impl Group {
         }
     }
 
+    pub(super) fn spare_the_rest(&self) -> Result<(), Errno> {
+        if self.counts(Layer::CgroupMemory) { write(&self.path.join("memory.oom.group"), "0") } else { Ok(()) }
+    }
+
+    pub(super) fn freeze(&self, frozen: bool) -> Result<(), Errno> {
+        write(&self.path.join("cgroup.freeze"), if frozen { "1" } else { "0" })
+    }
+
+    pub(super) fn memory(&self) -> Option<u64> {
+        reader(&self.path.join("memory.current")).and_then(|file| number(&file))
+    }
+
     pub(super) fn cpu(&self) -> Option<u64> {
         self.keyed("cpu.stat", "usage_usec").map(|us| us * 1000)
     }

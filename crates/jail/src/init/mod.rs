@@ -5,6 +5,7 @@
 
 mod root;
 mod seal;
+mod session;
 mod zygote;
 
 use std::convert::Infallible;
@@ -29,6 +30,9 @@ use crate::wire::{FromInit, Rlimits, ToInit, Trouble};
 pub(crate) use seal::{FILES_ABI, SCOPE_ABI};
 pub(crate) use zygote::Birth;
 
+/// The step that fails where a program's folder is not there.
+pub const CWD_STEP: &str = "enter its folder";
+
 /// What a fork of the keeper has in hand when it becomes init.
 pub(crate) struct Init {
     /// To the keeper.
@@ -41,6 +45,8 @@ pub(crate) struct Init {
     pub(crate) overlays: Vec<Overlay>,
     /// Where the other end of its network device goes, if it has one.
     pub(crate) way_out: Option<OwnedFd>,
+    /// The disk of a sandbox that stays, a detached mount.
+    pub(crate) disk: Option<OwnedFd>,
 }
 
 /// A step that failed, before it is told to the keeper.
@@ -64,20 +70,20 @@ impl<T> Step<T> for Result<T, Errno> {
 impl Init {
     /// Lives as process 1; returns only through the end of the process.
     pub(crate) fn live(self) -> ! {
-        let channel = self.channel;
+        let Self { channel, writable, doors, overlays, way_out, disk } = self;
         // The keeper's descriptors came along: other sandboxes' channels, and the engine's as standard input.
-        let mut keep = vec![channel.as_fd(), self.writable.as_fd()];
-        keep.extend(self.doors.iter().chain(&self.way_out).map(AsFd::as_fd));
+        let mut keep = vec![channel.as_fd(), writable.as_fd()];
+        keep.extend(doors.iter().chain(&disk).chain(&way_out).map(AsFd::as_fd));
         let closed = sys::close_all_but(&keep).and_then(|()| rustix::stdio::dup2_stdin(rustix::stdio::stdout()));
         if closed.is_err() {
             sys::exit_now(1)
         }
         // While this process still is who may open the device.
-        if let Some(Err(trouble)) = self.way_out.map(|channel| way_out::offer(channel).step(way_out::STEP)) {
+        if let Some(Err(trouble)) = way_out.map(|channel| way_out::offer(channel).step(way_out::STEP)) {
             let _ = channel.send(&FromInit::Failed(trouble), &[]);
             sys::exit_now(1)
         }
-        let Err(trouble) = serve(&channel, &self.writable, self.doors, &self.overlays);
+        let Err(trouble) = serve(&channel, writable, disk, doors, &overlays);
         if let Some(trouble) = trouble {
             // The keeper may be gone, and then nobody is left to tell.
             let _ = channel.send(&FromInit::Failed(trouble), &[]);
@@ -89,13 +95,14 @@ impl Init {
 /// Ends with `Err(None)` when the keeper is gone, which is the normal end too.
 fn serve(
     channel: &Channel,
-    writable: &OwnedFd,
+    writable: OwnedFd,
+    disk: Option<OwnedFd>,
     doors: Vec<OwnedFd>,
     overlays: &[Overlay],
 ) -> Result<Infallible, Option<Trouble>> {
     doors.iter().try_for_each(cgroup::enter).wall(Layer::CgroupMemory, "enter the cgroup")?;
     drop(doors);
-    let Some((ToInit::Go { map_own, guest, without, accept, unmetered, open }, _)) =
+    let Some((ToInit::Go { map_own, guest, without, accept, unmetered, open, stays }, _)) =
         channel.recv().step("wait for the keeper")?
     else {
         return Err(None);
@@ -106,13 +113,20 @@ fn serve(
         ids::write_own_maps(uid, gid).wall(Layer::UserNs, "map the user of the sandbox")?;
     }
     let mut layers = Vec::new();
-    let proc = root::enter(writable, overlays, &root::Identity { guest, without, accept: &accept }, &mut layers)?;
+    let identity = root::Identity { guest, without, accept: &accept, disk: disk.as_ref().zip(stays) };
+    let proc = root::enter(&writable, overlays, &identity, &mut layers)?;
+    drop((writable, disk));
     // Changing ids cleared it: only now does it hold. The keeper's end of the channel is the second way to notice.
     set_parent_process_death_signal(Some(Signal::KILL)).step("tie init to the keeper")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide init's memory")?;
     let mut beside = vec![proc];
     beside.extend(root::namespaces(open).step("open the namespaces")?);
-    let rules = seal::close(unmetered, &accept, &mut layers)?;
+    let users = guest.0 == 0;
+    let kind = stays.map_or(seal::Kind::Run, |extent| seal::Kind::Session { extent, users });
+    if stays.is_some() {
+        beside.push(root::own_root().step("open the root")?);
+    }
+    let rules = seal::close(unmetered, &accept, &kind, &mut layers)?;
     beside.extend(rules.filter(|_| open));
     let fds: Vec<_> = beside.iter().map(AsFd::as_fd).collect();
     channel.send(&FromInit::Sealed { layers }, &fds).step("report to the keeper")?;
@@ -124,11 +138,16 @@ fn serve(
         return Err(None);
     }
 
+    if stays.is_some() {
+        let Err(_) = session::serve(channel, users);
+        return Err(None);
+    }
+
     let Some((ToInit::Start { programs, argv, env, limits }, streams)) = channel.recv().step("wait for the program")?
     else {
         return Err(None);
     };
-    let main = start(&programs, &argv, &env, streams, &limits)?;
+    let main = start(&Order { programs: &programs, argv: &argv, env: &env }, streams, &limits)?;
     let report = reap_until(main).step("wait for the program's end")?;
     channel.send(&report, &[]).step("report to the keeper")?;
     // The keeper kills the whole namespace now; until then orphans still need a reaper. Where there are none we go by
@@ -137,25 +156,43 @@ fn serve(
     Err(None)
 }
 
+/// A program to become.
+struct Order<'a> {
+    programs: &'a [String],
+    argv: &'a [String],
+    env: &'a [String],
+}
+
 /// Forks the program's process and waits until it has become the program, or failed to.
-fn start(
-    programs: &[String],
-    argv: &[String],
-    env: &[String],
-    streams: Vec<OwnedFd>,
-    limits: &Rlimits,
-) -> Result<Pid, Trouble> {
+fn start(order: &Order<'_>, streams: Vec<OwnedFd>, limits: &Rlimits) -> Result<Pid, Trouble> {
+    fork_into(|| {
+        sys::reset_signals();
+        setsid().step("leave the session")?;
+        chdir("/work").step("enter /work")?;
+        limits.apply_to(None).step("set resource limits")?;
+        let mut streams = streams;
+        let channel = if streams.len() == 4 { streams.pop() } else { None };
+        place_streams(streams)?;
+        if let Some(channel) = channel {
+            sys::place_channel(&channel).step("place the channel")?;
+        }
+        order.execute()
+    })
+}
+
+/// Forks; the child does `become_program`, which does not come back. Says when that is done, or why it could not be.
+fn fork_into(become_program: impl FnOnce() -> Result<Infallible, Trouble>) -> Result<Pid, Trouble> {
     let (failed, tell) = Channel::pair().step("make a channel")?;
     match sys::fork().step("fork the program")? {
         None => {
             drop(failed);
-            let Err(trouble) = become_program(programs, argv, env, streams, limits);
+            let Err(trouble) = become_program();
             let _ = tell.send(&FromInit::Failed(trouble), &[]);
             sys::exit_now(1)
         }
         Some(pid) => {
             drop(tell);
-            drop(streams);
+            drop(become_program);
             // The channel closes on exec, so silence means that the program runs.
             match failed.recv().step("wait for exec")? {
                 Some((FromInit::Failed(trouble), _)) => Err(trouble),
@@ -165,40 +202,32 @@ fn start(
     }
 }
 
-fn become_program(
-    programs: &[String],
-    argv: &[String],
-    env: &[String],
-    streams: Vec<OwnedFd>,
-    limits: &Rlimits,
-) -> Result<Infallible, Trouble> {
-    let argv = CStrings::new(argv).step("read the arguments")?;
-    let env = CStrings::new(env).step("read the environment")?;
-    let programs: Result<Vec<_>, _> = programs.iter().map(|path| CString::new(path.as_str())).collect();
-    let programs = programs.map_err(|_| Errno::INVAL).step("read the program's path")?;
-    sys::reset_signals();
-    setsid().step("leave the session")?;
-    chdir("/work").step("enter /work")?;
-    limits.apply_to(None).step("set resource limits")?;
-    let mut streams = streams;
-    let channel = if streams.len() == 4 { streams.pop() } else { None };
+/// Makes three descriptors the standard streams.
+fn place_streams(streams: Vec<OwnedFd>) -> Result<(), Trouble> {
     let [stdin, stdout, stderr] =
         <[OwnedFd; 3]>::try_from(streams).map_err(|_| Errno::BADF).step("take the standard streams")?;
     rustix::stdio::dup2_stdin(stdin).step("place standard input")?;
     rustix::stdio::dup2_stdout(stdout).step("place standard output")?;
-    rustix::stdio::dup2_stderr(stderr).step("place standard error")?;
-    if let Some(channel) = channel {
-        sys::place_channel(&channel).step("place the channel")?;
-    }
-    // Everything else is closed on exec; what is not would be a leak, so that it is checked by the hostile programs.
-    let mut errno = Errno::NOENT;
-    for program in &programs {
-        errno = sys::execve(program, &argv, &env);
-        if !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) {
-            break;
+    rustix::stdio::dup2_stderr(stderr).step("place standard error")
+}
+
+impl Order<'_> {
+    /// Replaces this process. Everything but the standard streams is closed on exec; what is not would be a leak, so that
+    /// it is checked by the hostile programs.
+    fn execute(&self) -> Result<Infallible, Trouble> {
+        let argv = CStrings::new(self.argv).step("read the arguments")?;
+        let env = CStrings::new(self.env).step("read the environment")?;
+        let programs: Result<Vec<_>, _> = self.programs.iter().map(|path| CString::new(path.as_str())).collect();
+        let programs = programs.map_err(|_| Errno::INVAL).step("read the program's path")?;
+        let mut errno = Errno::NOENT;
+        for program in &programs {
+            errno = sys::execve(program, &argv, &env);
+            if !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) {
+                break;
+            }
         }
+        Err(errno).step("start the program")
     }
-    Err(errno).step("start the program")
 }
 
 /// Reaps everything until `main` itself is gone. Siblings made by `CLONE_PARENT` have other numbers and forge nothing.

@@ -1,12 +1,13 @@
 //! The sandbox's own root: the keeper's read-only base, with the run's writable tree and `/proc` on top.
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_string,
-    fsmount, fsopen, mount_bind, mount_bind_recursive, move_mount, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
+    mount_bind, mount_bind_recursive, unmount,
 };
 use rustix::process::{chdir, pivot_root};
 use rustix::system::sethostname;
@@ -16,7 +17,7 @@ use super::Step;
 use crate::ids;
 use crate::stage::{self, Overlay};
 use crate::sys::{self, MountAttr};
-use crate::wire::Trouble;
+use crate::wire::{Extent, Trouble};
 use crate::zygote;
 
 /// Who the sandbox is, and what it goes without.
@@ -27,6 +28,8 @@ pub(super) struct Identity<'a> {
     pub(super) without: Vec<Layer>,
     /// Walls that may still fail.
     pub(super) accept: &'a [Layer],
+    /// Its disk and what lies on it, if it stays.
+    pub(super) disk: Option<(&'a OwnedFd, Extent)>,
 }
 
 /// Moves this process into a root of its own and returns its `/proc`.
@@ -36,7 +39,7 @@ pub(super) fn enter(
     identity: &Identity<'_>,
     layers: &mut Vec<Layer>,
 ) -> Result<OwnedFd, Trouble> {
-    let Identity { guest, without, accept } = identity;
+    let Identity { guest, without, accept, disk } = identity;
     // Only here: with cgroup v1 init has just moved itself, and the namespace shows the group it began in.
     if !without.contains(&Layer::CgroupNs) {
         match ids::unshare_cgroup_view() {
@@ -56,11 +59,13 @@ pub(super) fn enter(
         layers.push(Layer::NetNs);
     }
 
-    mount_bind_recursive(stage::BASE, stage::NEW).wall(Layer::MountNs, "bind the base root")?;
-    move_mount(writable, c"", CWD, stage::WRITABLE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .wall(Layer::MountNs, "attach the writable tree")?;
-    for (from, to) in stage::WRITABLE_BINDS {
-        mount_bind(*from, *to).wall(Layer::MountNs, "bind the writable folders")?;
+    stage::attach(writable, stage::WRITABLE).wall(Layer::MountNs, "attach the writable tree")?;
+    match disk {
+        None => {
+            mount_bind_recursive(stage::BASE, stage::NEW).wall(Layer::MountNs, "bind the base root")?;
+            bind_all(stage::WRITABLE_BINDS)?;
+        }
+        Some((disk, extent)) => lay_disk(disk, *extent)?,
     }
     for overlay in overlays {
         overlay.show().wall(Layer::MountNs, "show a tree below a writable folder")?;
@@ -86,12 +91,53 @@ pub(super) fn enter(
     open(c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).step("open /proc")
 }
 
+/// Binds folders to where they show.
+fn bind_all(binds: &[(&CStr, &CStr)]) -> Result<(), Trouble> {
+    binds.iter().try_for_each(|(from, to)| mount_bind(*from, *to)).wall(Layer::MountNs, "bind the writable folders")
+}
+
+/// The root of a sandbox that stays: its disk, and what no disk holds.
+fn lay_disk(disk: &OwnedFd, extent: Extent) -> Result<(), Trouble> {
+    stage::attach(disk, stage::DISK).wall(Layer::MountNs, "attach the disk")?;
+    match extent {
+        Extent::Folders => {
+            mount_bind_recursive(stage::BASE, stage::NEW).wall(Layer::MountNs, "bind the base root")?;
+            bind_all(stage::DISK_BINDS)?;
+        }
+        Extent::Root => {
+            mount_bind(stage::DISK, stage::NEW).wall(Layer::MountNs, "bind the disk")?;
+            for (from, to) in stage::BASE_BINDS {
+                mount_bind_recursive(*from, *to).wall(Layer::MountNs, "bind parts of the base root")?;
+            }
+        }
+    }
+    bind_all(stage::MEMORY_BINDS)?;
+    mount_terminals().wall(Layer::MountNs, "mount /dev/pts")
+}
+
+/// Terminals of its own: no number of the host's is among them.
+fn mount_terminals() -> Result<(), Errno> {
+    let context = fsopen(c"devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [(c"ptmxmode", c"666"), (c"mode", c"620"), (c"max", c"64")] {
+        fsconfig_set_string(context.as_fd(), key, value)?;
+    }
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    stage::attach(&mount, stage::TERMINALS)
+}
+
 /// This process's mount namespace, for the keeper to take down when nobody waits for it; then, for a worker, all of
 /// them, the user's first: who joins that one may join the others.
 pub(super) fn namespaces(all: bool) -> Result<Vec<OwnedFd>, Errno> {
     let open = |path: &&str| open(*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let wanted = if all { &zygote::NAMESPACES[..] } else { &[] };
     ["/proc/self/ns/mnt"].iter().chain(wanted).map(open).collect()
+}
+
+/// The root as everybody inside sees it, for the engine to reach files by.
+pub(super) fn own_root() -> Result<OwnedFd, Errno> {
+    open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// A second wall behind the filter: below this user namespace no further one can be made, and without a new one nobody
@@ -119,5 +165,5 @@ fn mount_proc() -> Result<(), Errno> {
     let attributes =
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    move_mount(&mount, c"", CWD, stage::NEW_PROC, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+    stage::attach(&mount, stage::NEW_PROC)
 }

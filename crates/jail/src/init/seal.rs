@@ -16,18 +16,52 @@ use types::Layer;
 use super::Step;
 use crate::seccomp::{self, Profile};
 use crate::sys;
-use crate::wire::Trouble;
+use crate::wire::{Extent, Trouble};
+
+/// What is sealed.
+pub(super) enum Kind {
+    /// A sandbox for one program.
+    Run,
+    /// One that stays.
+    Session {
+        /// What lies on its disk.
+        extent: Extent,
+        /// Whether it has more than one user, so that its init must be able to become each.
+        users: bool,
+    },
+}
+
+/// What root keeps inside a sandbox that stays, over the ids and files of its own user namespace alone.
+const ROOT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::NET_BIND_SERVICE);
+
+/// What its init needs on top, to take rights from those it starts.
+const INIT: CapabilitySet = ROOT.union(CapabilitySet::SETPCAP);
 
 /// Closes everything that the run does not need. Nothing after this can be undone, by us or by the program. What comes
 /// back are the rules for files, for a worker that closes itself by the same.
-pub(super) fn close(unmetered: bool, accept: &[Layer], layers: &mut Vec<Layer>) -> Result<Option<OwnedFd>, Trouble> {
-    drop_capabilities().wall(Layer::CapsDropped, "drop every capability")?;
+pub(super) fn close(
+    unmetered: bool,
+    accept: &[Layer],
+    kind: &Kind,
+    layers: &mut Vec<Layer>,
+) -> Result<Option<OwnedFd>, Trouble> {
+    match kind {
+        Kind::Session { users: true, .. } => keep_capabilities(INIT).wall(Layer::CapsDropped, "drop capabilities")?,
+        Kind::Run | Kind::Session { .. } => drop_capabilities().wall(Layer::CapsDropped, "drop every capability")?,
+    }
     layers.push(Layer::CapsDropped);
     set_no_new_privs(true).wall(Layer::NoNewPrivs, "set no_new_privs")?;
     layers.push(Layer::NoNewPrivs);
     let mut rules = None;
     if sys::landlock_abi() >= FILES_ABI {
-        let made = rules_for_files().wall(Layer::LandlockFs, "make Landlock rules")?;
+        let made = rules_for_files(kind).wall(Layer::LandlockFs, "make Landlock rules")?;
         sys::landlock_restrict(&made).wall(Layer::LandlockFs, "restrict files with Landlock")?;
         rules = Some(made);
         layers.push(Layer::LandlockFs);
@@ -44,16 +78,50 @@ pub(super) fn close(unmetered: bool, accept: &[Layer], layers: &mut Vec<Layer>) 
     Ok(rules)
 }
 
-/// Bounding set first: emptying it needs a capability.
-pub(super) fn drop_capabilities() -> Result<(), Errno> {
+/// Gives the program of a sandbox that stays what root may have there, and no more.
+pub(super) fn become_root() -> Result<(), Errno> {
+    bound(ROOT)?;
+    // As everywhere: who changes from root to another user loses all.
+    set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
+    )?;
+    clear_ambient_capability_set()?;
+    limit_to(ROOT)
+}
+
+fn keep_capabilities(kept: CapabilitySet) -> Result<(), Errno> {
+    bound(kept)?;
+    clear_ambient_capability_set()?;
+    limit_to(kept)
+}
+
+/// Takes all but `kept` from the bounding set.
+fn bound(kept: CapabilitySet) -> Result<(), Errno> {
     for number in 0..64 {
-        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
+        let capability = CapabilitySet::from_bits_retain(1 << number);
+        if kept.contains(capability) {
+            continue;
+        }
+        match remove_capability_from_bounding_set(capability) {
             Ok(()) => {}
             // Past the last capability that this kernel has.
             Err(Errno::INVAL) => break,
             Err(errno) => return Err(errno),
         }
     }
+    Ok(())
+}
+
+fn limit_to(kept: CapabilitySet) -> Result<(), Errno> {
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets)?;
+    // Read back: a set that stayed would be worth more than all the rest.
+    if capabilities(None)? == sets { Ok(()) } else { Err(Errno::PERM) }
+}
+
+/// Bounding set first: emptying it needs a capability.
+pub(super) fn drop_capabilities() -> Result<(), Errno> {
+    bound(CapabilitySet::empty())?;
     let locked = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
         | CapabilitiesSecureBits::NO_SETUID_FIXUP
@@ -63,14 +131,7 @@ pub(super) fn drop_capabilities() -> Result<(), Errno> {
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
     set_capabilities_secure_bits(locked)?;
     clear_ambient_capability_set()?;
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
-    };
-    set_capabilities(None, none)?;
-    // Read back: a set that stayed would be worth more than all the rest.
-    if capabilities(None)? == none { Ok(()) } else { Err(Errno::PERM) }
+    limit_to(CapabilitySet::empty())
 }
 
 /// Before this ABI Landlock refuses every move between folders, which breaks honest programs.
@@ -93,7 +154,7 @@ pub(super) fn fence_signals() -> Result<(), Errno> {
 }
 
 /// Read and execute everywhere under the root's known trees, write in the run's own folders, nothing else.
-fn rules_for_files() -> Result<OwnedFd, Errno> {
+fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
     let read = AccessFs::from_read(NEWEST);
     let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let refused = |_| Errno::PERM;
@@ -110,9 +171,21 @@ fn rules_for_files() -> Result<OwnedFd, Errno> {
         (&mut rules).add_rule(PathBeneath::new(path, access)).map_err(refused).map(drop)
     };
     add("/", read)?;
-    add("/work", own)?;
-    add("/tmp", own)?;
-    add("/dev/shm", own)?;
-    add("/dev", AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile)?;
+    let folders: &[&str] = match kind {
+        Kind::Run => &["/work", "/tmp", "/dev/shm"],
+        Kind::Session { extent: Extent::Folders, .. } => &["/work", "/home", "/tmp", "/dev/shm"],
+        Kind::Session { extent: Extent::Root, .. } => &["/"],
+    };
+    folders.iter().try_for_each(|folder| add(folder, own))?;
+    let device = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile;
+    add("/dev", device)?;
+    if let Kind::Session { .. } = kind {
+        add("/dev/pts", device | AccessFs::IoctlDev)?;
+        // Some hosts have no such device to show.
+        match add("/dev/tty", AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
     Option::<OwnedFd>::from(rules).ok_or(Errno::OPNOTSUPP)
 }

@@ -4,6 +4,7 @@
 
 mod namespaces;
 mod sandbox;
+mod session;
 mod sweeper;
 pub(crate) mod watch;
 mod workers;
@@ -26,6 +27,7 @@ use crate::init::{self, Step};
 use crate::stage::{self, Overlay};
 use crate::sys;
 use crate::wire::{Cost, Create, End, FromKeeper, Limits, SandboxId, Setup, ToKeeper, Trouble, ZygoteId};
+pub use sandbox::DISK_STEP;
 use sandbox::Sandbox;
 use sweeper::{Remains, Sweeper};
 use zygote::Zygote;
@@ -101,7 +103,7 @@ impl Keeper {
                 Ok(overlays)
             })
             .and_then(|overlays| {
-                let sweeper = if setup.zygotes { Sweeper::apart()? } else { Sweeper::here() };
+                let sweeper = if setup.zygotes || setup.sessions { Sweeper::apart()? } else { Sweeper::here() };
                 Ok((overlays, epoll::create(epoll::CreateFlags::CLOEXEC).step("make an epoll descriptor")?, sweeper))
             });
         let (overlays, epoll, sweeper) = match made {
@@ -110,7 +112,11 @@ impl Keeper {
         };
         let Placement { tree, mut missing } = Placement::find(setup.cgroup.as_deref());
         let mut available = tree.layers();
-        available.push(Layer::DiskQuota);
+        if setup.sessions {
+            missing.push((Layer::DiskQuota, "the disk of a session is watched, not bounded by the kernel".to_owned()));
+        } else {
+            available.push(Layer::DiskQuota);
+        }
         let abi = sys::landlock_abi();
         for (layer, least) in [(Layer::LandlockFs, init::FILES_ABI), (Layer::LandlockScope, init::SCOPE_ABI)] {
             if abi >= least {
@@ -230,6 +236,11 @@ impl Keeper {
                             sandbox.start(start, fds);
                         }
                     }
+                    ToKeeper::Session(id, order) => {
+                        if let Some(sandbox) = self.sandboxes.get_mut(&id) {
+                            sandbox.order(&self.engine, order, &fds)?;
+                        }
+                    }
                     ToKeeper::Cancel(id) => {
                         self.take_back(id)?;
                         if let Some(sandbox) = self.sandboxes.get_mut(&id) {
@@ -279,6 +290,9 @@ impl Keeper {
     fn make(&mut self, create: &Create) -> Result<Sandbox, Trouble> {
         let way_out = self.ways_out.remove(&create.id);
         let group = self.groups.take(create.id, &create.limits).step("make a cgroup")?;
+        if let (Some(_), Some(group)) = (&create.disk, &group) {
+            group.spare_the_rest().step("let memory run out for one process alone")?;
+        }
         let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group, way_out).map_err(|failed| {
             let (trouble, group) = *failed;
             self.sweeper.take(Remains { fds: Vec::new(), group });
@@ -318,7 +332,7 @@ impl Keeper {
         let Ok(id) = SandboxId::try_from(data / 4) else { return Ok(()) };
         let Some(sandbox) = self.sandboxes.get_mut(&id) else { return Ok(()) };
         if data % 4 == Source::Init as u64 {
-            if sandbox.hear_init(&mut self.buffer).is_err() {
+            if sandbox.hear_init(&self.engine, &mut self.buffer).is_err() {
                 // Init's end is closed: it is going. Its pidfd tells when.
                 let _ = epoll::delete(&self.epoll, sandbox.init.as_fd());
             }

@@ -9,17 +9,21 @@ use rustix::process::{Pid, Signal, pidfd_send_signal};
 use types::{Layer, LimitKind};
 
 use super::namespaces;
+use super::session::Session;
 use super::sweeper::Remains;
 use super::watch::Watch;
 use super::zygote::Zygote;
 use crate::cgroup::Group;
 use crate::channel::Channel;
+use crate::disk;
 use crate::ids::{self, GUEST, Ids};
 use crate::init::{Init, Step};
 use crate::stage::{self, Overlay};
 use crate::sys::{self, Clone3, Side};
 use crate::way_out;
-use crate::wire::{Cost, Create, End, FromInit, Limits, Rlimits, SandboxId, Start, ToInit, Trouble, ZygoteId};
+use crate::wire::{
+    Cost, Create, End, Extent, FromInit, GuestIds, Limits, Rlimits, SandboxId, Start, ToInit, Trouble, ZygoteId,
+};
 use crate::zygote::{Fork, Heard, Line};
 
 /// How often the weaker meters look, where no cgroup counts.
@@ -27,6 +31,9 @@ const WATCH: Duration = Duration::from_millis(10);
 
 /// What a program that waits may start, which is nothing it does.
 const MOST_PIDS: u64 = 4096;
+
+/// The step that fails where the host's file system cannot carry a session's disk.
+pub const DISK_STEP: &str = "mount the session's disk";
 
 /// A live sandbox.
 pub(super) struct Sandbox {
@@ -51,6 +58,8 @@ pub(super) struct Sandbox {
     entry: Vec<OwnedFd>,
     doors: Vec<OwnedFd>,
     pub(super) worker: Option<Worker>,
+    /// What there is to know of one that stays.
+    pub(super) session: Option<Session>,
     /// Sealed, and since when the program runs.
     watch: Option<Watch>,
     waiting: Option<(Start, Vec<OwnedFd>)>,
@@ -104,6 +113,7 @@ impl Sandbox {
         way_out: Option<OwnedFd>,
     ) -> Result<Self, Trouble> {
         let writable = stage::writable(&create.limits).wall(Layer::DiskQuota, "make the writable tree")?;
+        let disk = create.disk.as_ref().map(disk::mount).transpose().step(DISK_STEP)?;
         let (init, inner) = Channel::pair().step("make a channel")?;
         let doors = group.map_or(Ok(Vec::new()), Group::doors).wall(Layer::CgroupMemory, "open the cgroup")?;
         let without = Self::fork_without(create)?;
@@ -115,7 +125,7 @@ impl Sandbox {
         let (pidfd, pid) = match fork.fork() {
             Ok(Side::Child) => {
                 drop(init);
-                Init { channel: inner, writable, doors, overlays: overlays.to_vec(), way_out }.live()
+                Init { channel: inner, writable, doors, overlays: overlays.to_vec(), way_out, disk }.live()
             }
             Ok(Side::Parent { pidfd, pid }) => (pidfd, pid),
             Err(errno) => {
@@ -123,7 +133,7 @@ impl Sandbox {
                 return Err(errno).wall(layer, "make the namespaces");
             }
         };
-        drop((inner, way_out));
+        drop((inner, way_out, disk));
         // A worker will need them too.
         let doors = if create.zygote.is_some() { doors } else { Vec::new() };
         let mut sandbox = Self {
@@ -142,6 +152,7 @@ impl Sandbox {
             entry: Vec::new(),
             doors,
             worker: None,
+            session: create.disk.is_some().then(|| Session::new(ids.of_sessions())),
             layers: namespaces::complete(&without),
             end: None,
             watch: None,
@@ -151,7 +162,8 @@ impl Sandbox {
             cpu_before: 0,
             next_look: Instant::now(),
         };
-        if let Err(trouble) = sandbox.admit(ids, group, &without) {
+        let stays = create.disk.as_ref().map(|disk| disk.extent);
+        if let Err(trouble) = sandbox.admit(ids, group, &without, stays) {
             sandbox.kill();
             drop(sys::wait_for(pid));
             return Err(trouble);
@@ -174,33 +186,53 @@ impl Sandbox {
     }
 
     /// Gives the new process its identity and its meters, then lets it go on.
-    fn admit(&mut self, ids: Ids, group: Option<&Group>, without: &[Layer]) -> Result<(), Trouble> {
-        let map_own = match ids {
-            Ids::PerRun => {
+    fn admit(
+        &mut self,
+        ids: Ids,
+        group: Option<&Group>,
+        without: &[Layer],
+        stays: Option<Extent>,
+    ) -> Result<(), Trouble> {
+        let range = self.session.as_ref().map(|session| session.ids);
+        let map_own = match (ids, range) {
+            (Ids::PerRun, Some(GuestIds::Range { first })) => {
+                stage::give(&self.writable, (first + GUEST, first + GUEST)).step("give the session its folders")?;
+                ids::write_range_of(self.pid, first).wall(Layer::UserNs, "map the users of the sandbox")?;
+                None
+            }
+            (Ids::PerRun, _) => {
                 stage::give(&self.writable, self.owner).step("give the run its folders")?;
                 if !without.contains(&Layer::UserNs) {
                     ids::write_maps_of(self.pid, self.owner).wall(Layer::UserNs, "map the user of the sandbox")?;
                 }
                 None
             }
-            Ids::Own { uid, gid } => Some((uid, gid)),
+            (Ids::Own { uid, gid }, _) => Some((uid, gid)),
         };
+        let users = matches!(range, Some(GuestIds::Range { .. }));
         let go = ToInit::Go {
             map_own: map_own.filter(|_| !without.contains(&Layer::UserNs)),
             // Without a user namespace the guest is the host user that owns its files, never root.
-            guest: if without.contains(&Layer::UserNs) { self.owner } else { (GUEST, GUEST) },
+            guest: match () {
+                () if users => (0, 0),
+                () if without.contains(&Layer::UserNs) => self.owner,
+                () => (GUEST, GUEST),
+            },
             without: without.to_vec(),
             accept: self.accept.clone(),
             unmetered: !group.is_some_and(Group::counts_memory),
             open: self.zygote.is_some(),
+            stays,
         };
         self.init.send(&go, &[]).step("let init go on")?;
-        self.layers.push(Layer::DiskQuota);
+        if stays.is_none() {
+            self.layers.push(Layer::DiskQuota);
+        }
         Ok(())
     }
 
     /// Limits that each process carries itself.
-    fn rlimits(&self) -> Rlimits {
+    pub(super) fn rlimits(&self) -> Rlimits {
         let counts_pids = self.group.as_ref().is_some_and(Group::counts_pids);
         // Stacks of threads are reserved, not used; the watch over the tree is the meter.
         let data = self.limits.memory.saturating_add(self.limits.pids.saturating_mul(8 << 20));
@@ -351,7 +383,7 @@ impl Sandbox {
     }
 
     /// Takes what init says; `Err` when init's end is closed.
-    pub(super) fn hear_init(&mut self, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+    pub(super) fn hear_init(&mut self, engine: &Channel, buffer: &mut Vec<u8>) -> Result<(), Errno> {
         loop {
             match self.init.try_recv(buffer) {
                 Err(Errno::AGAIN) => return Ok(()),
@@ -363,12 +395,17 @@ impl Sandbox {
                         let mut fds = fds.into_iter();
                         self.watch = fds.next().map(Watch::new);
                         self.mounts = fds.next();
+                        if self.session.is_some() {
+                            let root = fds.next().ok_or(Errno::PROTO)?;
+                            self.announce(engine, &root)?;
+                        }
                         self.entry = fds.collect();
                         self.start_if_ready();
                     }
                     FromInit::Failed(trouble) => self.end_by(End::Failed(trouble)),
                     FromInit::Exited(code) => self.end_by(self.ended(End::Exited(code))),
                     FromInit::Signaled(signal) => self.end_by(self.ended(self.signaled(signal))),
+                    FromInit::Session(news) => self.hear_process(engine, news, &fds)?,
                 },
             }
         }
@@ -382,6 +419,11 @@ impl Sandbox {
 
     /// The kernel says that this run's memory ran out.
     pub(super) fn out_of_memory(&mut self) {
+        // In one that stays the kernel takes the largest process alone, and its end tells the cause.
+        if let (Some(_), Some(group)) = (&self.session, &self.group) {
+            group.calm();
+            return;
+        }
         self.end_by(End::Limit(LimitKind::Memory));
     }
 
@@ -412,6 +454,10 @@ impl Sandbox {
 
     /// When the limits must be looked at next.
     pub(super) fn next_check(&self) -> Option<Instant> {
+        if let Some(session) = self.session.as_ref().filter(|_| self.end.is_none()) {
+            let look = (!self.is_metered() && !session.is_idle()).then_some(self.next_look);
+            return session.next_check().into_iter().chain(look).min();
+        }
         let started = self.started.filter(|_| self.end.is_none())?;
         let wall = started + Duration::from_nanos(self.limits.wall);
         let looks = self.limits.cpu.is_some() || !self.is_metered();
@@ -424,6 +470,14 @@ impl Sandbox {
 
     /// Enforces what the kernel does not enforce by itself.
     pub(super) fn tick(&mut self, now: Instant) {
+        if self.session.is_some() && self.end.is_none() {
+            self.tick_processes(now);
+            if now >= self.next_look && !self.is_metered() {
+                self.next_look = now + WATCH;
+                self.watch_memory();
+            }
+            return;
+        }
         let Some(started) = self.started.filter(|_| self.end.is_none()) else { return };
         if now >= started + Duration::from_nanos(self.limits.wall) {
             return self.end_by(End::Limit(LimitKind::Wall));
@@ -442,10 +496,20 @@ impl Sandbox {
                 return self.end_by(End::Limit(LimitKind::Cpu));
             }
         }
+        self.watch_memory();
+    }
+
+    /// Where nobody counts memory.
+    fn watch_memory(&mut self) {
         let over = |watch: &Watch| watch.exceeds(self.limits.memory, &self.writable);
         if !self.is_metered() && self.watch.as_ref().is_some_and(over) {
             self.end_by(End::Limit(LimitKind::Memory));
         }
+    }
+
+    /// Processor time as far as looking can tell, where nobody counts it.
+    pub(super) fn watched_cpu(&mut self) -> Option<u64> {
+        self.watch.as_mut().map(Watch::cpu)
     }
 
     /// Reaps and counts. What comes back beside the result is slow to let go of.

@@ -13,7 +13,7 @@ pub(crate) use exec::{CStrings, execve};
 pub(crate) use mount::{MountAttr, mount_setattr};
 pub(crate) use network::{loopback_up, set_up_device};
 pub(crate) use seccomp::{Instruction, install_filter};
-pub(crate) use wait::{reap_beside, reap_orphan, wait_for};
+pub(crate) use wait::{Children, reap_beside, reap_orphan, reap_until, signal_all, wait_for};
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -48,29 +48,67 @@ fn wait4(pid: i32, flags: i32) -> Result<(i32, i32, Reaped), Errno> {
     Ok((reaped, status, Reaped { cpu, largest }))
 }
 
-/// Reaps whatever ends, until something can be read from `fd` or its other end is gone.
-pub(crate) fn reap_beside(fd: BorrowedFd<'_>) -> Result<Infallible, Errno> {
-    extern "C" fn wake(_: libc::c_int) {}
-    // SAFETY: all-zero `sigset_t`s and a `sigaction` are valid; the handler does nothing, which is safe at any moment. The
-    // signal is blocked but for the wait itself, so that none is missed in between.
-    let (unblocked, mut polled) = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = wake as *const () as usize;
-        libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
-        let (mut child, mut unblocked) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed());
-        libc::sigaddset(&raw mut child, libc::SIGCHLD);
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const child, &raw mut unblocked);
-        libc::sigdelset(&raw mut unblocked, libc::SIGCHLD);
-        (unblocked, libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-    };
+/// Reaps whatever ends until `pid`, a child of this process, does; says how and at what cost.
+pub(crate) fn reap_until(pid: i32) -> Result<(i32, Reaped), Errno> {
     loop {
-        while reap_orphan().is_some() {}
-        // SAFETY: one entry and one set that live across the call; null means no timeout.
-        let ready = unsafe { libc::ppoll(&raw mut polled, 1, std::ptr::null(), &raw const unblocked) };
-        match ready {
-            -1 if last_errno() == Errno::INTR => {}
-            -1 => return Err(last_errno()),
-            _ => return Err(Errno::PIPE),
+        match wait4(-1, 0) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+            Ok((reaped, status, cost)) if reaped == pid => return Ok((status, cost)),
+            Ok(_) => {}
         }
     }
+}
+
+/// Reaps whatever ends, until something can be read from `fd` or its other end is gone.
+pub(crate) fn reap_beside(fd: BorrowedFd<'_>) -> Result<Infallible, Errno> {
+    let children = Children::watch();
+    loop {
+        while reap_orphan().is_some() {}
+        if children.wait(fd)? {
+            return Err(Errno::PIPE);
+        }
+    }
+}
+
+/// Signals of ended children, kept back but for a wait, so that none is missed in between.
+pub(crate) struct Children {
+    unblocked: libc::sigset_t,
+}
+
+impl Children {
+    /// Begins to keep them back. What is forked later inherits that; `reset_signals` takes it away.
+    pub(crate) fn watch() -> Self {
+        extern "C" fn wake(_: libc::c_int) {}
+        // SAFETY: all-zero `sigset_t`s and a `sigaction` are valid; the handler does nothing, which is safe at any moment.
+        let unblocked = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = wake as *const () as usize;
+            libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
+            let (mut child, mut unblocked) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed());
+            libc::sigaddset(&raw mut child, libc::SIGCHLD);
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const child, &raw mut unblocked);
+            libc::sigdelset(&raw mut unblocked, libc::SIGCHLD);
+            unblocked
+        };
+        Self { unblocked }
+    }
+
+    /// Waits until a child ends, or something can be read from `fd` or its other end is gone; `true` for the latter.
+    pub(crate) fn wait(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+        let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry and one set that live across the call; null means no timeout.
+        let ready = unsafe { libc::ppoll(&raw mut polled, 1, std::ptr::null(), &raw const self.unblocked) };
+        match ready {
+            -1 if last_errno() == Errno::INTR => Ok(false),
+            -1 => Err(last_errno()),
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Signals every process that this one may, but itself: for process 1 all of its namespace.
+pub(crate) fn signal_all(signal: i32) -> Result<(), Errno> {
+    // SAFETY: takes numbers, no pointers.
+    if unsafe { libc::kill(-1, signal) } == -1 { Err(last_errno()) } else { Ok(()) }
 }
