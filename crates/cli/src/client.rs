@@ -5,17 +5,18 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use engine::{Caller, Executable, Inputs, Made, Output, OwnFiles, Receive, Received, Stream};
+use engine::{Caller, Executable, Inputs, Made, Output, OwnFiles, Receive, Received, Stream, TerminalSize};
 use rustix::event::{PollFd, PollFlags, poll};
 use server::{
-    ATTACH_PATH, Ask, CHUNK, Decoder, Frame, Kind, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION, VERSION_HEADER,
-    encode, socket_path,
+    ATTACH_PATH, Ask, CHUNK, Decoder, Frame, InSession, Kind, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION,
+    VERSION_HEADER, encode, socket_path,
 };
 use types::{ErrorBody, ErrorCode, ExecRequest, ExecResult, FileContent, InputFile};
 
 use crate::commands::run::Ends;
 use crate::failure::Failure;
 use crate::terminal::Live;
+use crate::window::Window;
 
 /// The longest answer to the upgrade that is read.
 const MOST_HEAD: usize = 8 << 10;
@@ -28,7 +29,7 @@ pub(crate) fn execute(
     ends: &mut Ends,
 ) -> Option<Result<ExecResult, Failure>> {
     let why = match server::connect(state) {
-        Ok(stream) => match Conversation::open(stream, caller, request, ends) {
+        Ok(stream) => match Conversation::open(stream, ask(caller, request, ends), request, ends) {
             Ok(conversation) => return Some(conversation.finish()),
             Err(why) => why,
         },
@@ -37,6 +38,22 @@ pub(crate) fn execute(
     };
     Live::say(&format!("saggar: no server behind {} ({why}); running without it", socket_path(state).display()));
     None
+}
+
+/// Runs a command in a session of the server of a state folder.
+pub(crate) fn exec_in_session(state: &Path, within: InSession, ends: &mut Ends) -> Result<ExecResult, Failure> {
+    let stream = server::connect(state).map_err(|error| no_server(state, &error))?;
+    let ask = Ask { session: Some(within), live: ends.live.is_some(), ..Ask::default() };
+    let nothing = ExecRequest::default();
+    Conversation::open(stream, ask, &nothing, ends).map_err(|error| no_server(state, &error))?.finish()
+}
+
+/// What cannot be done without a server.
+pub(crate) fn no_server(state: &Path, error: &io::Error) -> Failure {
+    let message =
+        format!("sessions are kept by a server, and none answers at {}: {error}", socket_path(state).display());
+    let hint = "start one in another terminal, or in the background: saggar serve".to_owned();
+    ErrorBody { code: ErrorCode::ServerGone, message, hint }.into()
 }
 
 /// One run that the server has taken on.
@@ -57,7 +74,7 @@ struct Line<'a> {
 
 impl<'a> Conversation<'a> {
     /// Says everything at once and waits for the server to take it on.
-    fn open(stream: UnixStream, caller: &Caller, request: &'a ExecRequest, ends: &'a mut Ends) -> io::Result<Self> {
+    fn open(stream: UnixStream, ask: Ask, request: &'a ExecRequest, ends: &'a mut Ends) -> io::Result<Self> {
         let mut hello = format!(
             "GET {ATTACH_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: {PROTOCOL}\r\n\
              {VERSION_HEADER}: {VERSION}\r\n\r\n"
@@ -69,7 +86,7 @@ impl<'a> Conversation<'a> {
             }
             encode(Kind::Code, &code.0, &mut hello).map_err(io::Error::other)?;
         }
-        let ask = serde_json::to_vec(&ask(caller, request, ends))?;
+        let ask = serde_json::to_vec(&ask)?;
         encode(Kind::Ask, &ask, &mut hello).map_err(io::Error::other)?;
         if ends.stdin.is_none() {
             encode(Kind::StdinEnd, &[], &mut hello).map_err(io::Error::other)?;
@@ -105,6 +122,7 @@ impl<'a> Conversation<'a> {
                 | Kind::Stdin
                 | Kind::StdinEnd
                 | Kind::Cancel
+                | Kind::Resize
                 | Kind::Input
                 | Kind::Taken
                 | Kind::Refused => return Err(gone(io::ErrorKind::InvalidData.into())),
@@ -187,6 +205,9 @@ impl Line<'_> {
             if ready.stdin {
                 self.pass_stdin();
             }
+            if ready.resized {
+                self.tell_size();
+            }
             if ready.server {
                 let mut bytes = vec![0; CHUNK];
                 match self.stream.read(&mut bytes) {
@@ -208,6 +229,8 @@ impl Line<'_> {
         let mut fds = vec![PollFd::new(&self.stream, PollFlags::IN)];
         fds.extend(signal.map(|signal| PollFd::from_borrowed_fd(signal.as_fd(), PollFlags::IN)));
         fds.extend(stdin.map(|stdin| PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)));
+        let window = self.ends.window.as_ref();
+        fds.extend(window.map(|window| PollFd::from_borrowed_fd(window.as_fd(), PollFlags::IN)));
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -216,7 +239,18 @@ impl Line<'_> {
         let server = ready.next() == Some(true);
         let signal = signal.is_some() && ready.next() == Some(true);
         let stdin = stdin.is_some() && ready.next() == Some(true);
-        Ok(Ready { server, signal, stdin })
+        let resized = window.is_some() && ready.next() == Some(true);
+        Ok(Ready { server, signal, stdin, resized })
+    }
+
+    /// Tells the new size of our terminal.
+    fn tell_size(&mut self) {
+        let size = self.ends.window.as_ref().and_then(Window::changed);
+        if let Some(TerminalSize { columns, rows }) = size {
+            let [a, b] = columns.to_le_bytes();
+            let [c, d] = rows.to_le_bytes();
+            self.send(Kind::Resize, &[a, b, c, d]);
+        }
     }
 
     /// Takes the run back; the server still says how it ended.
@@ -276,6 +310,7 @@ struct Ready {
     server: bool,
     signal: bool,
     stdin: bool,
+    resized: bool,
 }
 
 /// What is left of one file that the run made.
@@ -316,6 +351,7 @@ fn ask(caller: &Caller, request: &ExecRequest, ends: &Ends) -> Ask {
         require: caller.require.clone(),
         live: ends.live.is_some(),
         out: ends.out.is_some(),
+        session: None,
     }
 }
 

@@ -9,6 +9,8 @@ mod interrupt;
 mod options;
 mod table;
 mod terminal;
+mod unix;
+mod window;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -36,6 +38,7 @@ enum Command {
     Exec(commands::exec::Exec),
     Check(commands::check::Check),
     Judge(commands::judge::Judge),
+    Session(commands::session::SessionCommand),
     Serve(commands::serve::Serve),
     Audit(commands::audit::Audit),
     Doctor(commands::doctor::Doctor),
@@ -53,6 +56,7 @@ impl Command {
             Self::Exec(exec) => exec.options.json,
             Self::Check(check) => check.json || check.sarif,
             Self::Judge(judge) => judge.options.json,
+            Self::Session(session) => session.wants_json(),
             Self::Serve(_) => false,
             Self::Audit(audit) => audit.wants_json(),
             Self::Doctor(doctor) => doctor.json,
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Exec(exec) => exec.execute(config),
         Command::Check(check) => check.execute(config),
         Command::Judge(judge) => judge.execute(config),
+        Command::Session(session) => session.execute(config),
         Command::Serve(serve) => serve.execute(config),
         Command::Audit(audit) => audit.execute(config),
         Command::Doctor(doctor) => doctor.execute(config),

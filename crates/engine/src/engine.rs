@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use types::{ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
 
-use crate::admission::{self, Gate};
+use crate::admission::{self, Gate, Pass};
 use crate::audit::{Account, Audit, Executed};
 use crate::backend::{Backend, Native, Output, Stdin};
 use crate::error::RunError;
@@ -17,6 +17,7 @@ use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::review::{self, Reviewed};
 use crate::run::{Built, Run, cancel_by};
+use crate::session::Registry;
 use crate::settings::{Allowance, Settings};
 use crate::state;
 use crate::usage::{Books, Ledger};
@@ -103,6 +104,7 @@ pub struct Engine {
     queue: Queue,
     reviewer: Option<Reviewer>,
     ledger: OnceLock<Arc<Ledger>>,
+    pub(crate) sessions: Registry,
 }
 
 impl Engine {
@@ -119,7 +121,17 @@ impl Engine {
         let gate = Gate::new(settings.admission.clone());
         let queue = Queue::new(settings.pool.running, settings.admission.waiting);
         let reviewer = settings.review.clone().map(|review| Reviewer::new(review, &settings.state));
-        Ok(Self { settings, backend, pool: None, audit, gate, queue, reviewer, ledger: OnceLock::new() })
+        Ok(Self {
+            settings,
+            backend,
+            pool: None,
+            audit,
+            gate,
+            queue,
+            reviewer,
+            ledger: OnceLock::new(),
+            sessions: Registry::default(),
+        })
     }
 
     /// Keeps sandboxes and interpreters ready from now on. For whoever runs more than one program: it needs a runtime
@@ -228,6 +240,11 @@ impl Engine {
     /// The books as one component writes in them.
     pub fn books(&self, component: &'static str) -> Result<Books, RunError> {
         Ok(Books::new(self.ledger()?, component, Arc::new(self.settings.prices.clone())))
+    }
+
+    /// Lets a caller in, or turns him away for now.
+    pub(crate) fn enter(&self, caller: &Caller) -> Result<Option<Pass>, RunError> {
+        Ok(self.gate.enter(caller)?)
     }
 
     /// The trail in which acts other than runs are recorded.

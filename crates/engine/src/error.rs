@@ -88,6 +88,14 @@ pub enum BackendError {
     /// A layer of a disk is not there, or not whole.
     #[error("`{0}` is no snapshot or image of this backend")]
     NoLayer(String),
+    /// The file system of the state folder cannot carry the disk of a session.
+    #[error("the file system of `{}` cannot carry the disk of a session", state.display())]
+    NoDisk {
+        /// The state folder.
+        state: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// Pipes and the like.
     #[error("the host ran out of descriptors or memory")]
     Host(#[source] io::Error),
@@ -290,7 +298,7 @@ impl BackendError {
             Self::TooLarge | Self::Cwd(_) | Self::Writers(_) => ErrorCode::InvalidRequest,
             Self::Place { source, .. } if is_full(source) => ErrorCode::InvalidRequest,
             Self::Host(_) => ErrorCode::ResourcesExhausted,
-            Self::NoSessions { .. } | Self::Lacks { .. } => ErrorCode::Unsupported,
+            Self::NoSessions { .. } | Self::Lacks { .. } | Self::NoDisk { .. } => ErrorCode::Unsupported,
             Self::PlaceGone | Self::ProcessGone | Self::NoLayer(_) => ErrorCode::NotFound,
             Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
                 ErrorCode::SandboxFailed
@@ -318,6 +326,10 @@ impl BackendError {
             Self::Host(_) => "raise `ulimit -n`, or run fewer programs at once".to_owned(),
             Self::NoSessions { .. } => "use --backend native".to_owned(),
             Self::Lacks { .. } => "`saggar doctor` says what this host lacks for it".to_owned(),
+            Self::NoDisk { .. } => {
+                "set SAGGAR_HOME to a folder on ext4, xfs, btrfs or tmpfs: an overlay cannot lie on an overlay, nor on a network's file system"
+                    .to_owned()
+            }
             Self::PlaceGone => "`saggar session list` shows those that live; create another".to_owned(),
             Self::ProcessGone => "`saggar session ps ID` shows those that run".to_owned(),
             Self::Cwd(_) => "make the folder first, or leave --cwd away".to_owned(),

@@ -29,6 +29,7 @@ mod pool;
 mod queue;
 mod review;
 mod run;
+mod session;
 mod settings;
 mod state;
 pub mod usage;
@@ -58,4 +59,8 @@ pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
 pub use network::{NetworkSettings, Rules as NetworkRules, WhoMay};
 pub use policy_settings::{PolicySettings, read_policy_file};
 pub use run::Built;
+pub use session::{
+    CommandSpec, Heard, Listener, ProcessInfo, Running, Session, SessionError, SessionInfo, SessionSpec, SessionState,
+    Spoken,
+};
 pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};

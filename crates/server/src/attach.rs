@@ -12,6 +12,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use engine::CommandSpec;
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
@@ -49,6 +50,18 @@ pub struct Ask {
     pub live: bool,
     /// Whether the files that the run makes are wanted.
     pub out: bool,
+    /// A command in a session, in place of `request`.
+    pub session: Option<InSession>,
+}
+
+/// A command in a session.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InSession {
+    /// The session.
+    pub id: String,
+    /// The command.
+    pub command: CommandSpec,
 }
 
 /// A file that the run made, before its content.

@@ -12,6 +12,8 @@ use hyper::body::{Body, Bytes, Frame};
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
+use crate::error::Refusal;
+use crate::http::unspeakable;
 use crate::outlet::Outlet;
 
 /// The body of the answer. Dropping it, as a connection that closes does, takes the run back.
@@ -55,8 +57,18 @@ impl Teller {
         Self { outlet, partial: [Vec::new(), Vec::new()] }
     }
 
+    /// Tells what is left, and then the result or why there is none.
+    pub(crate) async fn conclude<T: Serialize>(self, result: Result<T, Refusal>) {
+        let refused = match result.map(|result| serde_json::to_vec(&result)) {
+            Ok(Ok(json)) => return self.finish("result", &json).await,
+            Ok(Err(error)) => unspeakable(&error),
+            Err(refusal) => refusal,
+        };
+        self.finish("error", &refused.json().1).await;
+    }
+
     /// Tells what is left, and then how it ended.
-    pub(crate) async fn finish(mut self, name: &str, json: &[u8]) {
+    async fn finish(mut self, name: &str, json: &[u8]) {
         for stream in [Stream::Out, Stream::Err] {
             let rest = std::mem::take(&mut self.partial[index(stream)]);
             if !rest.is_empty() {

@@ -22,6 +22,8 @@ pub enum Kind {
     StdinEnd,
     /// To the server: take the run back.
     Cancel,
+    /// To the server: the terminal's columns and rows, two bytes each, little end first.
+    Resize,
     /// To the server: the file wanted was opened; one byte, 1 if it may be executed.
     Input,
     /// To the server: the file offered was written.
@@ -49,12 +51,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Code,
         Self::Ask,
         Self::Stdin,
         Self::StdinEnd,
         Self::Cancel,
+        Self::Resize,
         Self::Input,
         Self::Taken,
         Self::Refused,

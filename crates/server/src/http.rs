@@ -21,11 +21,12 @@ use crate::events::{Events, Teller};
 use crate::guard::{self, Peer, Way};
 use crate::key::Key;
 use crate::outlet::Outlet;
+use crate::sessions;
+
+/// How long a reader of an event stream may take nothing: he holds the place of a run.
+pub(crate) const READER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most bytes of a request's body.
-/// How long a reader of an event stream may take nothing: he holds the place of a run.
-const READER_PATIENCE: Duration = Duration::from_secs(30);
-
 const MOST_BODY: usize = 64 << 20;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_mins(1);
@@ -46,8 +47,13 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/healthz", get(health))
         .route("/v1/runs", post(run))
         .route(attach::ATTACH_PATH, get(attach::attach))
+        .merge(sessions::routes())
         .method_not_allowed_fallback(async || {
-            Refusal::new(ErrorCode::MethodNotAllowed, "not by this method", "`POST /v1/runs`, `GET /healthz`")
+            Refusal::new(
+                ErrorCode::MethodNotAllowed,
+                "not by this method",
+                "`POST /v1/runs`, `POST /v1/sessions`, `GET /healthz`",
+            )
         })
         .fallback(nothing_here)
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::check))
@@ -55,7 +61,11 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 }
 
 pub(crate) async fn nothing_here() -> Refusal {
-    Refusal::new(ErrorCode::NotFound, "there is nothing at this path", "this version has /v1/runs and /healthz")
+    Refusal::new(
+        ErrorCode::NotFound,
+        "there is nothing at this path",
+        "this version has /v1/runs, /v1/sessions and /healthz",
+    )
 }
 
 #[derive(Serialize)]
@@ -89,13 +99,13 @@ async fn run(State(shared): State<Arc<Shared>>, request: Request) -> Result<Resp
 }
 
 /// Whoever has the key, of which there is one; or the owner, by the socket.
-fn caller(request: &Request) -> Caller {
+pub(crate) fn caller(request: &Request) -> Caller {
     let by_socket = request.extensions().get::<Peer>().is_some_and(|peer| peer.way == Way::Socket);
     let (name, standing) = if by_socket { ("socket", Standing::Owner) } else { ("http", Standing::FirstKey) };
     Caller { name: name.to_owned(), standing, ..Caller::default() }
 }
 
-async fn read(body: Body) -> Result<Bytes, Refusal> {
+pub(crate) async fn read(body: Body) -> Result<Bytes, Refusal> {
     let read = tokio::time::timeout(BODY_TIME, to_bytes(body, MOST_BODY)).await;
     let read =
         read.map_err(|_| Refusal::new(ErrorCode::TooSlow, "the body did not arrive in time", "send it again"))?;
@@ -105,7 +115,7 @@ async fn read(body: Body) -> Result<Bytes, Refusal> {
     })
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
+pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
     let kinds = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     kinds.flat_map(|value| value.split(',')).any(|kind| {
         let kind = kind.split(';').next().unwrap_or_default();
@@ -123,14 +133,15 @@ fn stream(shared: Arc<Shared>, caller: Caller, request: ExecRequest, underway: U
         let mut teller = Teller::new(outlet);
         let delivery = Delivery { live: Some(&mut teller), cancel: Some(cancelled), ..Delivery::default() };
         let result = until_given_up(&shared, &caller, request, delivery, &taken_back).await;
-        match result.map(|result| serde_json::to_vec(&result)) {
-            Ok(Ok(json)) => teller.finish("result", &json).await,
-            Ok(Err(error)) => teller.finish("error", &unspeakable(&error).json().1).await,
-            Err(error) => teller.finish("error", &Refusal::from(error).json().1).await,
-        }
+        teller.conclude(result.map_err(Refusal::from)).await;
     });
+    event_stream(Events { queue, cancel })
+}
+
+/// An answer that goes on for as long as somebody reads.
+pub(crate) fn event_stream(events: Events) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::new(Events { queue, cancel })).into_response()
+    (headers, Body::new(events)).into_response()
 }
 
 /// Carries out a run, and takes it back when the server must end.
@@ -150,11 +161,11 @@ async fn until_given_up(
     execution.await
 }
 
-fn json(value: &impl Serialize) -> Result<Response, Refusal> {
+pub(crate) fn json(value: &impl Serialize) -> Result<Response, Refusal> {
     let json = serde_json::to_vec(value).map_err(|error| unspeakable(&error))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
-fn unspeakable(error: &serde_json::Error) -> Refusal {
+pub(crate) fn unspeakable(error: &serde_json::Error) -> Refusal {
     Refusal::new(ErrorCode::SandboxFailed, format!("the answer has no JSON form: {error}"), "report this as a bug")
 }

@@ -13,9 +13,10 @@ mod http;
 mod key;
 mod outlet;
 mod serve;
+mod sessions;
 mod socket;
 
-pub use attach::{ATTACH_PATH, Ask, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION_HEADER};
+pub use attach::{ATTACH_PATH, Ask, InSession, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION_HEADER};
 pub use error::ServeError;
 pub use frame::{CHUNK, Decoder, Frame, FrameError, Kind, encode};
 pub use serve::{DEFAULT_LISTEN, Options, Server};

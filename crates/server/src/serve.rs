@@ -107,7 +107,14 @@ impl Server {
         listening.spawn(by_socket(unix, entrance.clone()));
         let idle = async {
             match idle_exit {
-                Some(time) => shared.runs.quiet_for(time).await,
+                Some(time) => loop {
+                    shared.runs.quiet_for(time).await;
+                    // A session is somebody's, though he says nothing.
+                    if shared.engine.count_sessions() == 0 {
+                        break;
+                    }
+                    tokio::time::sleep(time.max(Duration::from_millis(50))).await;
+                },
                 None => std::future::pending().await,
             }
         };
@@ -125,6 +132,7 @@ impl Server {
             let ended = async { tokio::join!(shared.runs.none(), entrance.open.none()) };
             drop(tokio::time::timeout(GIVE_UP_TIME, ended).await);
         }
+        shared.engine.end_sessions().await;
     }
 }
 

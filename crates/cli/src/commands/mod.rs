@@ -10,4 +10,5 @@ pub(crate) mod image;
 pub(crate) mod judge;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod session;
 pub(crate) mod usage;

@@ -16,6 +16,7 @@ use crate::in_runtime;
 use crate::interrupt::Interrupt;
 use crate::options::{Options, wrong};
 use crate::terminal::Live;
+use crate::window::Window;
 
 /// Run a program in a fresh sandbox
 #[derive(Debug, Args)]
@@ -105,6 +106,8 @@ pub(crate) struct Ends {
     pub(crate) live: Option<Live>,
     pub(crate) out: Option<OutFolder>,
     pub(crate) interrupt: Interrupt,
+    /// Our terminal, where the program has one of the same size.
+    pub(crate) window: Option<Window>,
 }
 
 /// Carries out a request, by the server if there is one, and prints what became of it; `exec` does the same.
@@ -120,17 +123,23 @@ pub(crate) fn carry_out(
         live: (!options.json).then(|| Live::new(options.raw)),
         out: options.out.as_deref().map(OutFolder::open).transpose()?,
         interrupt: Interrupt::listen()?,
+        window: None,
     };
     let served = options.server_state(config).and_then(|state| client::execute(&state, &caller, &request, &mut ends));
     let (result, live) = match served {
         Some(result) => (result?, ends.live),
         None => locally(&caller, request, ends, config)?,
     };
+    tell(&result, live)
+}
+
+/// Prints what became of a run, or what is left to say where its output was shown; returns its exit code.
+pub(crate) fn tell(result: &ExecResult, live: Option<Live>) -> Result<u8, Failure> {
     if let Some(mut live) = live {
         live.finish();
-        talk(&result, &mut live);
+        talk(result, &mut live);
     } else {
-        print_json(&result)?;
+        print_json(result)?;
     }
     Ok(exit_code(&result.outcome))
 }
@@ -142,7 +151,7 @@ fn locally(
     ends: Ends,
     config: Option<&Path>,
 ) -> Result<(ExecResult, Option<Live>), Failure> {
-    let Ends { stdin, mut live, mut out, interrupt } = ends;
+    let Ends { stdin, mut live, mut out, interrupt, window: _ } = ends;
     let engine = Engine::open(Settings::load(config)?)?;
     let result = in_runtime(async {
         let delivery = Delivery {

@@ -5,5 +5,5 @@ mod plan;
 mod rate;
 
 pub use gate::AdmissionError;
-pub(crate) use gate::Gate;
+pub(crate) use gate::{Gate, Pass};
 pub(crate) use plan::{Admitted, Program, admit, decode};

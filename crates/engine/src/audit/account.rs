@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use types::{
-    BackendKind, ErrorCode, ExecRequest, ExecResult, FileRecord, Finding, LimitKind, Limits, LimitsSpec, Outcome,
-    Policy, Start, Timestamp, Usage,
+    BackendKind, ErrorBody, ErrorCode, ExecRequest, ExecResult, FileRecord, Finding, LimitKind, Limits, LimitsSpec,
+    Outcome, Policy, Start, Timestamp, Usage,
 };
 
 use super::Audit;
@@ -18,6 +18,7 @@ use super::refusals::Who;
 use crate::engine::Caller;
 use crate::error::RunError;
 use crate::model_review::{Opinion, Verdict};
+use crate::session::written;
 use crate::usage::Totals;
 
 /// Characters of a name or a message that a request could make long.
@@ -65,6 +66,9 @@ struct Facts {
     key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<String>,
+    /// The session in which it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
     /// The name of a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
@@ -153,6 +157,7 @@ impl<'a> Account<'a> {
             asked: SystemTime::now().into(),
             key: caller.key().map(str::to_owned),
             language: request.language.as_deref().map(short),
+            session: None,
             program: command.first().map(|name| short(name)),
             code,
             args: (!request.args.is_empty()).then(|| Digest::of_words(&request.args)),
@@ -173,6 +178,18 @@ impl<'a> Account<'a> {
     /// By what the code was judged: the request's policy, or a stricter one of the settings.
     pub(crate) fn policy(&mut self, policy: Policy) {
         self.facts.policy = policy;
+    }
+
+    /// In which session it runs.
+    pub(crate) fn session(&mut self, id: &str) {
+        self.facts.session = Some(id.to_owned());
+    }
+
+    /// Writes an entry of a request that failed in a way of its own.
+    pub(crate) async fn fail(mut self, body: &ErrorBody) -> Result<(), RunError> {
+        self.open = false;
+        self.facts.error = Some(ErrorFacts { code: body.code, message: short(&body.message) });
+        Ok(self.audit.record(self.entry(crate::id::run_id(), Kind::Error, name(body.code))).await?)
     }
 
     /// What admission made of the limits.
@@ -285,21 +302,6 @@ fn listed(files: &[FileRecord]) -> Vec<FileFacts> {
         .take_while(fits)
         .map(|file| FileFacts { path: file.path.clone(), bytes: file.bytes, sha256: file.sha256.clone() })
         .collect()
-}
-
-/// The limits in the form of a request.
-fn written(limits: &Limits) -> LimitsSpec {
-    let ms = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
-    LimitsSpec {
-        wall_ms: Some(ms(limits.wall)),
-        cpu_ms: limits.cpu.map(ms),
-        memory_mb: Some(limits.memory as f64 / f64::from(1 << 20)),
-        cpus: Some(limits.cpus),
-        pids: Some(limits.pids),
-        disk_mb: Some(limits.disk as f64 / f64::from(1 << 20)),
-        inodes: Some(limits.inodes),
-        output_kb: Some(limits.output as f64 / 1024.0),
-    }
 }
 
 /// Without what was not said.

@@ -20,6 +20,8 @@ pub enum Kind {
     Error,
     /// An image was made or removed.
     Image,
+    /// Something that was done to a session, other than a command in it.
+    Session,
     /// The trail and its head did not agree when it was next written: somebody changed one of them, or power was lost.
     Gap,
 }
@@ -34,6 +36,7 @@ impl Kind {
             Self::Rejected => "rejected",
             Self::Error => "error",
             Self::Image => "image",
+            Self::Session => "session",
             Self::Gap => "gap",
         }
     }

@@ -4,6 +4,7 @@
 //! trail are the session's, once for every backend.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct PlaceSpec {
     pub extra_roots: Vec<String>,
     /// What it can reach.
     pub network: Network,
+    /// The state folder, where a backend on this host keeps disks and layers.
+    pub state: PathBuf,
 }
 
 /// What the disk of a place begins with.

@@ -2,6 +2,7 @@
 //!
 //! It ends when the engine's end of the channel closes, and takes every sandbox with it.
 
+mod limits;
 mod namespaces;
 mod sandbox;
 mod session;

@@ -7,7 +7,7 @@
 use std::io;
 use std::time::Duration;
 
-use engine::{Caller, Delivery, Inputs, Output, Receive, RunError, Stdin};
+use engine::{Caller, Delivery, Inputs, Output, Receive, RunError, Spoken, Stdin, TerminalSize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use types::{ErrorBody, ErrorCode, ExecResult, FileContent, InputFile, Source};
 
 use super::remote::{Live, Offers, Piece, Remote};
-use super::{Ask, MOST_ASK};
+use super::{Ask, InSession, MOST_ASK};
 use crate::activity::turned;
 use crate::frame::{CHUNK, Decoder, Frame, Kind, encode};
 use crate::http::Shared;
@@ -42,9 +42,24 @@ pub(super) async fn serve(shared: &Shared, stream: UnixStream, already: &[u8]) {
     let (answers, answered) = mpsc::channel(1);
     let mut inputs = Remote::new(outlet.queue(), wanted);
     let mut offers = Offers::new(outlet.queue(), answered);
-    let listener = Listener { frames, input: Some(input), pieces, answers, cancel, queue: outlet.queue() };
+    let (sizes, resized) = mpsc::channel(4);
+    let listener = Listener { frames, input: Some(input), pieces, answers, sizes, cancel, queue: outlet.queue() };
     let listening = Aborted(tokio::spawn(listener.listen(shared.give_up.subscribe())));
     let mut live = Live(outlet);
+    let told = ask.live;
+    if let Some(within) = ask.session {
+        let spoken = Spoken {
+            stdin: Some(Stdin::Stream(stdin)),
+            live: told.then_some(&mut live as &mut dyn Output),
+            cancel: Some(Box::pin(async move { turned(&mut cancelled.clone()).await })),
+            resized: Some(resized),
+        };
+        let last = last_frame(in_session(shared, within, spoken).await, told);
+        drop((listening, inputs, offers));
+        live.0.finish(last).await;
+        drop(writer.await);
+        return;
+    }
     let delivery = Delivery {
         harness: engine::Harness::None,
         built: None,
@@ -54,8 +69,7 @@ pub(super) async fn serve(shared: &Shared, stream: UnixStream, already: &[u8]) {
         out: ask.out.then_some(&mut offers as &mut dyn Receive),
         cancel: Some(cancelled),
     };
-    let told = ask.live;
-    let last = last_frame(execute(shared, ask, code, delivery).await, told);
+    let last = last_frame(execute(shared, ask, code, delivery).await.map_err(|error| error.body()), told);
     drop((listening, inputs, offers));
     live.0.finish(last).await;
     // Every sender of the queue is gone by now: the last frame is out, or nobody is there to read it.
@@ -76,8 +90,15 @@ async fn execute(
     shared.engine.execute(&caller, request, delivery).await
 }
 
+async fn in_session(shared: &Shared, within: InSession, spoken: Spoken<'_>) -> Result<ExecResult, ErrorBody> {
+    let caller = Caller { name: CALLER.to_owned(), ..Caller::default() };
+    let session = shared.engine.session(&caller, &within.id).map_err(|error| error.body())?;
+    let result = shared.engine.exec_in_session(&caller, &session, within.command, spoken).await;
+    result.map_err(|error| error.body())
+}
+
 /// A result, or an error that took its place.
-fn last_frame(result: Result<ExecResult, RunError>, told: bool) -> Vec<u8> {
+fn last_frame(result: Result<ExecResult, ErrorBody>, told: bool) -> Vec<u8> {
     let (kind, json) = match result {
         Ok(mut result) => {
             if told {
@@ -86,7 +107,7 @@ fn last_frame(result: Result<ExecResult, RunError>, told: bool) -> Vec<u8> {
             }
             (Kind::Result, serde_json::to_vec(&result))
         }
-        Err(error) => (Kind::Error, serde_json::to_vec(&error.body())),
+        Err(body) => (Kind::Error, serde_json::to_vec(&body)),
     };
     let mut frame = Vec::new();
     let encoded =
@@ -164,6 +185,8 @@ struct Listener {
     input: Option<mpsc::Sender<Vec<u8>>>,
     pieces: mpsc::Sender<Piece>,
     answers: mpsc::Sender<Kind>,
+    /// New sizes of a terminal.
+    sizes: mpsc::Sender<TerminalSize>,
     cancel: watch::Sender<bool>,
     queue: mpsc::Sender<Vec<u8>>,
 }
@@ -209,6 +232,13 @@ impl Listener {
             Kind::Input => drop(self.pieces.send(Piece::Start(frame.payload == [1])).await),
             Kind::Data => drop(self.pieces.send(Piece::Data(frame.payload)).await),
             Kind::DataEnd => drop(self.pieces.send(Piece::End).await),
+            Kind::Resize => {
+                if let Ok([a, b, c, d]) = <[u8; 4]>::try_from(frame.payload) {
+                    let (columns, rows) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
+                    // The next one tells the size as well.
+                    let _ = self.sizes.try_send(TerminalSize { columns, rows });
+                }
+            }
             Kind::Taken | Kind::Refused => drop(self.answers.send(frame.kind).await),
             Kind::Code | Kind::Ask | Kind::Stdin | Kind::StdinEnd => return std::ops::ControlFlow::Break(()),
             Kind::More | Kind::Want | Kind::Stdout | Kind::Stderr | Kind::Made | Kind::Result | Kind::Error => {

@@ -5,13 +5,17 @@ use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jail::{Cost, Create, End, FromKeeper, KeeperHandle, Limits, SandboxId, Setup, Start, ToKeeper, Trouble, ZygoteId};
+use jail::{
+    Cost, Create, End, FromKeeper, KeeperHandle, Limits, SandboxId, SessionOrder, Setup, Start, ToKeeper, Trouble,
+    ZygoteId,
+};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 use types::Layer;
 
 use super::failure;
+use super::place::Board;
 use super::zygotes::Zygotes;
 use crate::backend::{Capabilities, WorkerSpec};
 use crate::error::BackendError;
@@ -68,6 +72,8 @@ struct Waiting {
     /// That its worker is there, then that its limits are changed.
     answered: Option<oneshot::Sender<()>>,
     finished: watch::Sender<Option<Finished>>,
+    /// Who hears of a sandbox that stays.
+    board: Option<Arc<Board>>,
 }
 
 impl Link {
@@ -107,6 +113,7 @@ impl Link {
         &self,
         mut create: Create,
         way_out: Option<&jail::Channel>,
+        board: Option<Arc<Board>>,
     ) -> Result<(SandboxId, impl Future<Output = Created> + use<>, Ending), BackendError> {
         let (created, promise) = oneshot::channel();
         let (finished, ending) = watch::channel(None);
@@ -117,7 +124,7 @@ impl Link {
             }
             shared.next += 1;
             let id = shared.next;
-            shared.waiting.insert(id, Waiting { created: Some(created), answered: None, finished });
+            shared.waiting.insert(id, Waiting { created: Some(created), answered: None, finished, board });
             id
         };
         create.id = id;
@@ -181,6 +188,11 @@ impl Link {
         self.send(&ToKeeper::Start(start), streams)
     }
 
+    /// Tells a sandbox that stays what to do.
+    pub(super) fn order(&self, id: SandboxId, order: SessionOrder, fds: &[BorrowedFd<'_>]) -> Result<(), BackendError> {
+        self.send(&ToKeeper::Session(id, order), fds)
+    }
+
     /// Takes a run back; does nothing if it is over.
     pub(super) fn cancel(&self, id: SandboxId) {
         // A keeper that cannot be told is gone, and its sandboxes with it.
@@ -196,6 +208,7 @@ impl Link {
 }
 
 /// A sandbox's end, which may come before anybody waits for it.
+#[derive(Clone)]
 pub(super) struct Ending(watch::Receiver<Option<Finished>>);
 
 impl Ending {
@@ -238,6 +251,7 @@ async fn listen(keeper: Arc<AsyncFd<KeeperHandle>>, shared: Arc<Mutex<Shared>>, 
         if let Some(created) = waiting.created {
             drop(created.send(Err(gone.clone())));
         }
+        waiting.board.iter().for_each(|board| board.close());
         waiting.finished.send_replace(Some(gone.clone()));
     }
     shared.gone = Some(gone);
@@ -266,7 +280,14 @@ fn pass_on(shared: &Mutex<Shared>, greet: &watch::Sender<Greeting>, message: Fro
             if let Some(created) = waiting.created {
                 drop(created.send(Err(finished.clone())));
             }
+            waiting.board.iter().for_each(|board| board.close());
             waiting.finished.send_replace(Some(finished));
+        }
+        FromKeeper::Session(id, news) => {
+            let board = lock(shared).waiting.get(&id).and_then(|waiting| waiting.board.clone());
+            if let Some(board) = board {
+                board.hear(news, fd);
+            }
         }
         FromKeeper::Unusable(_) => {}
     }

@@ -1,6 +1,7 @@
 //! Linux namespaces on this host, made by the keeper.
 
 mod link;
+mod place;
 mod roots;
 mod zygotes;
 
@@ -18,14 +19,15 @@ use tokio::net::unix::pipe;
 use types::{BackendKind, Limits, Outcome, Usage};
 
 use super::{
-    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, Stream, WorkerKind,
-    WorkerSpec,
+    Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Place, PlaceSpec, Sandbox, SandboxSpec, Stdin,
+    Stream, WorkerKind, WorkerSpec,
 };
 use crate::error::BackendError;
 use crate::files::WorkTree;
 use crate::image::HeldImage;
 use crate::network::Router;
 use link::{Ending, Finished, Link};
+use place::NativePlace;
 use roots::Root;
 
 /// The native backend: one keeper for each set of visible host trees.
@@ -49,13 +51,16 @@ impl Native {
     }
 
     fn link(&self, spec: &SandboxSpec) -> Result<Arc<Link>, BackendError> {
-        let root = Root::of(spec)?;
+        self.link_of(Root::of(spec)?, spec.image.clone())
+    }
+
+    fn link_of(&self, root: Root, image: Option<Arc<HeldImage>>) -> Result<Arc<Link>, BackendError> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = links.get(&root).filter(|kept| kept.link.is_alive()) {
             return Ok(Arc::clone(&kept.link));
         }
-        let link = Link::open(root.setup(self.cgroup.clone(), self.zygotes && !root.is_of_image()))?;
-        links.insert(root, Kept { link: Arc::clone(&link), _image: spec.image.clone() });
+        let link = Link::open(root.setup(self.cgroup.clone(), self.zygotes && root.has_zygotes()))?;
+        links.insert(root, Kept { link: Arc::clone(&link), _image: image });
         Ok(link)
     }
 }
@@ -76,6 +81,13 @@ impl Backend for Native {
         Box::pin(async { self.link(spec)?.capabilities().await })
     }
 
+    fn open<'a>(&'a self, spec: &'a PlaceSpec) -> BoxFuture<'a, Result<Arc<dyn Place>, BackendError>> {
+        Box::pin(async {
+            let link = self.link_of(Root::of_sessions(&spec.extra_roots), None)?;
+            Ok(NativePlace::open(link, spec).await? as Arc<dyn Place>)
+        })
+    }
+
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>> {
         Box::pin(async {
             let link = self.link(spec)?;
@@ -84,8 +96,8 @@ impl Backend for Native {
             let (accept, limits) = (spec.accept.clone(), wire(&spec.limits));
             let (router, channel) = router(spec)?.unzip();
             let network = channel.is_some();
-            let order = Create { id: 0, accept, limits, network, zygote, rehearse: spec.rehearse };
-            let asked = link.create(order, channel.as_ref());
+            let order = Create { id: 0, accept, limits, network, zygote, rehearse: spec.rehearse, disk: None };
+            let asked = link.create(order, channel.as_ref(), None);
             drop(channel);
             let (id, created, ending) = match asked {
                 // A keeper that cannot work here says why before it goes.

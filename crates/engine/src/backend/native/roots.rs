@@ -29,6 +29,9 @@ const AUTHORITIES: &[&str] =
 
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
+/// Whatever terminal a process has itself.
+const TERMINAL: &str = "/dev/tty";
+
 /// The library that makes an interpreter a zygote, and where it lies inside.
 const ZYGOTE: &[u8] = include_bytes!(env!("SAGGAR_ZYGOTE"));
 pub(super) const LIBRARY: &str = "/opt/saggar/zygote.so";
@@ -37,6 +40,9 @@ const PASSWD: &str = "root:x:0:0:root:/:/usr/sbin/nologin\nsandbox:x:1000:1000:s
 const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
 const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n";
 const NSSWITCH: &str = "passwd: files\ngroup: files\nhosts: files dns\n";
+
+const SESSION_PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n";
+const SESSION_GROUP: &str = "root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n";
 
 /// What distinguishes one root from another: each has a keeper of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +53,8 @@ pub(super) struct Root {
     image: Option<(Base, Vec<String>)>,
     /// Whether names can be looked up.
     network: bool,
+    /// Whether its sandboxes stay: they have users with homes, and terminals.
+    sessions: bool,
 }
 
 impl Root {
@@ -61,7 +69,17 @@ impl Root {
             Ok::<_, BackendError>((held.image.base, folders))
         };
         let image = spec.image.as_ref().map(layers).transpose()?;
-        Ok(Self { extra_roots: spec.extra_roots.clone(), image, network: spec.network.is_some() })
+        Ok(Self { extra_roots: spec.extra_roots.clone(), image, network: spec.network.is_some(), sessions: false })
+    }
+
+    /// The root of sandboxes that stay. Their keepers have no runs to hold up.
+    pub(super) fn of_sessions(extra_roots: &[String]) -> Self {
+        Self { extra_roots: extra_roots.to_vec(), image: None, network: false, sessions: true }
+    }
+
+    /// Whether interpreters may be forked into its sandboxes.
+    pub(super) fn has_zygotes(&self) -> bool {
+        !self.is_of_image() && !self.sessions
     }
 
     /// Whether it is of an image, which may be removed.
@@ -83,6 +101,9 @@ impl Root {
         setup.binds.extend(self.extra_roots.iter().map(|path| tree(path)));
         let resolver = if self.network { format!("nameserver {}\n", network::RESOLVER) } else { String::new() };
         add_own(&mut setup, base, &resolver);
+        if self.sessions {
+            add_of_sessions(&mut setup);
+        }
         if zygotes {
             setup.files.push((LIBRARY.to_owned(), ZYGOTE.to_owned()));
         }
@@ -109,8 +130,7 @@ fn show_system(setup: &mut Setup) {
 
 /// What every root has, whatever it is made from.
 fn add_own(setup: &mut Setup, base: Base, resolver: &str) {
-    let device = |path: &&str| Bind { host: (*path).to_owned(), guest: (*path).to_owned(), kind: BindKind::Device };
-    setup.binds.extend(DEVICES.iter().map(device));
+    setup.binds.extend(DEVICES.iter().map(|path| device(path)));
     for (path, target) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
         setup.links.push((format!("/dev/{path}"), target.to_owned()));
     }
@@ -121,6 +141,23 @@ fn add_own(setup: &mut Setup, base: Base, resolver: &str) {
         setup.files.push(("/etc/nsswitch.conf".to_owned(), NSSWITCH.into()));
     }
     setup.files.extend(drivers().map(|(path, content)| (path.to_owned(), content.into())));
+}
+
+/// What sandboxes that stay have on top.
+fn add_of_sessions(setup: &mut Setup) {
+    setup.sessions = true;
+    for (path, content) in [("/etc/passwd", SESSION_PASSWD), ("/etc/group", SESSION_GROUP)] {
+        setup.files.retain(|(known, _)| known != path);
+        setup.files.push((path.to_owned(), content.into()));
+    }
+    setup.links.push(("/dev/ptmx".to_owned(), "pts/ptmx".to_owned()));
+    if Path::new(TERMINAL).exists() {
+        setup.binds.push(device(TERMINAL));
+    }
+}
+
+fn device(path: &str) -> Bind {
+    Bind { host: path.to_owned(), guest: path.to_owned(), kind: BindKind::Device }
 }
 
 fn tree(path: &str) -> Bind {

@@ -1,0 +1,207 @@
+//! Plain requests to the server over its socket: one thread, no runtime, one connection for each.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use types::{ErrorBody, ErrorCode};
+
+use crate::client::no_server;
+use crate::failure::Failure;
+
+/// The most bytes of an answer that is JSON.
+const MOST_JSON: u64 = 256 << 20;
+/// The longest line of an answer's head.
+const MOST_LINE: u64 = 64 << 10;
+
+/// The server of a state folder.
+pub(crate) struct Server {
+    state: PathBuf,
+}
+
+/// What goes along with a request.
+pub(crate) enum Content<'a> {
+    Nothing,
+    Json(Vec<u8>),
+    /// So many bytes of a file.
+    File(u64, &'a mut dyn Read),
+    /// Bytes whose number nobody knows yet.
+    Stream(&'a mut dyn Read),
+}
+
+/// An answer that is not an error: how long it is, and its bytes.
+pub(crate) struct Answer {
+    pub(crate) bytes: u64,
+    pub(crate) body: io::Take<BufReader<UnixStream>>,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    error: ErrorBody,
+}
+
+impl Server {
+    pub(crate) fn of(state: PathBuf) -> Self {
+        Self { state }
+    }
+
+    /// Its state folder.
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// Asks, and reads the answer as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        content: Content<'_>,
+    ) -> Result<T, Failure> {
+        let mut text = Vec::new();
+        let mut answer = self.ask(method, path, content)?;
+        answer.body.read_to_end(&mut text).map_err(broken)?;
+        serde_json::from_slice(&text).map_err(|error| broken(error.into()))
+    }
+
+    /// Asks; an error of the server is an error here.
+    pub(crate) fn ask(&self, method: &str, path: &str, content: Content<'_>) -> Result<Answer, Failure> {
+        let mut stream = server::connect(&self.state).map_err(|error| no_server(&self.state, &error))?;
+        // A server that refuses answers before it has read all of it.
+        let sent = send(&mut stream, method, path, content);
+        let heard = Self::hear(stream);
+        match (heard, sent) {
+            (Ok(answer), _) => Ok(answer),
+            (Err(Heard::Refused(failure)), _) => Err(failure),
+            (Err(Heard::Broken(_)), Err(Sent::Source(error))) => Err(ErrorBody {
+                code: ErrorCode::InputUnreadable,
+                message: format!("the file cannot be read: {error}"),
+                hint: "check that it exists and that you may read it".to_owned(),
+            }
+            .into()),
+            (Err(Heard::Broken(error)), _) => Err(broken(error)),
+        }
+    }
+
+    fn hear(stream: UnixStream) -> Result<Answer, Heard> {
+        let mut reader = BufReader::new(stream);
+        let status = line(&mut reader)?;
+        let code = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse::<u16>().ok());
+        let mut bytes = None;
+        loop {
+            let header = line(&mut reader)?;
+            if header.is_empty() {
+                break;
+            }
+            if let Some((name, value)) = header.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                bytes = value.trim().parse().ok();
+            }
+        }
+        let Some(bytes) = bytes else { return Err(Heard::Broken(io::ErrorKind::InvalidData.into())) };
+        let mut answer = Answer { bytes, body: reader.take(bytes) };
+        if code.is_some_and(|code| (200..300).contains(&code)) {
+            return Ok(answer);
+        }
+        let mut text = Vec::new();
+        answer.body.by_ref().take(MOST_JSON).read_to_end(&mut text).map_err(Heard::Broken)?;
+        match serde_json::from_slice::<Wire>(&text) {
+            Ok(wire) => Err(Heard::Refused(wire.error.into())),
+            Err(error) => Err(Heard::Broken(error.into())),
+        }
+    }
+}
+
+/// Why there is no answer.
+enum Heard {
+    Refused(Failure),
+    Broken(io::Error),
+}
+
+impl From<io::Error> for Heard {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// Why not everything was sent.
+enum Sent {
+    Source(io::Error),
+    Server,
+}
+
+fn line(reader: &mut BufReader<UnixStream>) -> io::Result<String> {
+    let mut text = String::new();
+    reader.by_ref().take(MOST_LINE).read_line(&mut text)?;
+    match text.strip_suffix('\n') {
+        Some(text) => Ok(text.trim_end_matches('\r').to_owned()),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn send(stream: &mut UnixStream, method: &str, path: &str, content: Content<'_>) -> Result<(), Sent> {
+    let length = match &content {
+        Content::Nothing => "content-length: 0".to_owned(),
+        Content::Json(json) => format!("content-type: application/json\r\ncontent-length: {}", json.len()),
+        Content::File(bytes, _) => format!("content-length: {bytes}"),
+        Content::Stream(_) => "transfer-encoding: chunked".to_owned(),
+    };
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}\r\n\r\n");
+    let mut put = |bytes: &[u8]| stream.write_all(bytes).map_err(|_| Sent::Server);
+    put(head.as_bytes())?;
+    match content {
+        Content::Nothing => Ok(()),
+        Content::Json(json) => put(&json),
+        Content::File(bytes, file) => copy(&mut file.take(bytes), |piece| put(piece)),
+        Content::Stream(from) => {
+            copy(from, |piece| {
+                put(format!("{:x}\r\n", piece.len()).as_bytes())?;
+                put(piece)?;
+                put(b"\r\n")
+            })?;
+            put(b"0\r\n\r\n")
+        }
+    }
+}
+
+fn copy(from: &mut dyn Read, mut put: impl FnMut(&[u8]) -> Result<(), Sent>) -> Result<(), Sent> {
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => put(&buffer[..n])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Sent::Source(error)),
+        }
+    }
+}
+
+/// The server went away, or says what we do not understand.
+#[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
+pub(crate) fn broken(error: io::Error) -> Failure {
+    let message = format!("the server went away: {error}");
+    let hint = "look at the server's own messages".to_owned();
+    ErrorBody { code: ErrorCode::ServerGone, message, hint }.into()
+}
+
+/// Text as a part of an address.
+pub(crate) fn encode(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_path_ends_the_address() {
+        assert_eq!(encode("/work/a b&c=d#e?é%"), "/work/a%20b%26c%3Dd%23e%3F%C3%A9%25");
+    }
+}

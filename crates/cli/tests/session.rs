@@ -1,0 +1,218 @@
+//! `saggar session`: from the command line through a server to a sandbox that stays.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests start the program and fail loudly")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use common::{converse, eventually, folder, json, keeper_of, processes_with, send, text};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// A server with a state folder of its own.
+struct Server {
+    child: Child,
+    home: PathBuf,
+}
+
+impl Server {
+    fn start(name: &str) -> Self {
+        Self::start_in(&folder(&format!("session-{name}")))
+    }
+
+    fn start_in(home: &Path) -> Self {
+        let mut serve = saggar(home, &["serve", "--listen", "127.0.0.1:0"]);
+        let mut child = serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("listening"), "{line}");
+        Self { child, home: home.to_path_buf() }
+    }
+
+    fn session(&self, args: &[&str]) -> Command {
+        saggar(&self.home, &[&["session"], args].concat())
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.session(args).output().unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {} {}", text(&output.stdout), text(&output.stderr));
+        json(&output)
+    }
+
+    fn create(&self) -> String {
+        self.json(&["create", "--json"])["id"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn saggar(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saggar"));
+    command.args(args).env("SAGGAR_HOME", home).env_remove("SAGGAR_CONFIG").stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn without_a_server_the_answer_is_125_and_says_what_to_do() {
+    let home = folder("session-none");
+    for args in [&["session", "create", "--json"][..], &["session", "list"], &["session", "exec", "x", "--", "true"]] {
+        let output = saggar(&home, args).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{args:?}");
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains("saggar serve"), "{said}");
+    }
+}
+
+#[test]
+fn a_session_is_created_used_listed_and_killed() {
+    let server = Server::start("life");
+    let created = server.json(&["create", "--json", "--ttl", "10m", "--env", "COLOUR=blue"]);
+    let id = created["id"].as_str().unwrap();
+    assert!(id.starts_with("ses_") && created["state"] == "running", "{created}");
+    let made = server.run(&["exec", id, "--json", "--", "bash", "-c", "pwd; echo $COLOUR; echo text > made; exit 3"]);
+    assert_eq!(made.status.code(), Some(3));
+    let made = json(&made);
+    assert_eq!(made["outcome"], json!({"kind": "exited", "code": 3}), "{made}");
+    assert_eq!(made["ok"], false);
+    assert_eq!(made["stdout"], "/work\nblue\n");
+    let live = server.run(&["exec", id, "--", "bash", "-c", "cat made; echo err >&2; exit 7"]);
+    assert_eq!(
+        (live.status.code(), text(&live.stdout), text(&live.stderr)),
+        (Some(7), "text\n".into(), "err\n".into())
+    );
+    let late = server.run(&["exec", id, "--timeout", "300ms", "--", "sleep", "600"]);
+    assert_eq!(late.status.code(), Some(124));
+    let missing = server.run(&["exec", id, "--json", "--", "no-such-program"]);
+    assert_eq!((missing.status.code(), json(&missing)["error"]["code"].clone()), (Some(125), json!("program_missing")));
+
+    let listed = server.json(&["list", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(listed[0]["id"], *id);
+    let usage = server.json(&["show", id, "--json"]);
+    assert!(usage["usage"]["disk_bytes"].as_u64().unwrap() > 0, "{usage}");
+    assert_eq!(server.json(&["kill", id, "--json"])["killed"], true);
+    assert_eq!(server.json(&["list", "--json"]), json!([]));
+    let gone = server.run(&["exec", id, "--", "true"]);
+    assert_eq!(gone.status.code(), Some(125));
+    assert!(text(&gone.stderr).contains("session list"), "{}", text(&gone.stderr));
+}
+
+#[test]
+fn files_go_both_ways_byte_by_byte() {
+    let server = Server::start("files");
+    let id = &server.create();
+    let scratch = folder("session-files-host");
+    let bytes: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    let source = scratch.join("a b&c.bin");
+    fs::write(&source, &bytes).unwrap();
+    let put = server.json(&["put", id, source.to_str().unwrap(), "/work/deep/x y#z.bin", "--json"]);
+    assert_eq!((put["bytes"].as_u64(), put["path"].as_str()), (Some(12_000_000), Some("/work/deep/x y#z.bin")));
+    let target = scratch.join("back.bin");
+    server.json(&["get", id, "deep/x y#z.bin", target.to_str().unwrap(), "--json"]);
+    assert!(fs::read(&target).unwrap() == bytes);
+    let mut piped = server.session(&["put", id, "-", "piped/"]).stdin(Stdio::piped()).spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(b"x").unwrap();
+    assert_eq!(piped.wait().unwrap().code(), Some(2), "a folder needs a name");
+    let mut piped = server.session(&["put", id, "-", "piped"]).stdin(Stdio::piped()).spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(b"from a pipe").unwrap();
+    assert!(piped.wait().unwrap().success());
+    assert_eq!(text(&server.run(&["get", id, "/work/piped", "-"]).stdout), "from a pipe");
+    let listed = server.json(&["ls", id, "/work", "--depth", "2", "--json"]);
+    let paths: Vec<&str> = listed.as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["/work/deep", "/work/deep/x y#z.bin", "/work/piped"]);
+    assert!(text(&server.run(&["ls", id, "/work"]).stdout).contains("piped"));
+    assert_eq!(server.run(&["get", id, "/work/none", "-"]).status.code(), Some(125));
+    assert_eq!(server.run(&["put", id, "/no/such/file", "x"]).status.code(), Some(2));
+    assert!(server.run(&["rm", id, "/work/deep"]).status.success());
+    assert_eq!(server.json(&["ls", id, "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn input_is_a_conversation_and_a_signal_takes_the_command_back() {
+    let server = Server::start("talk");
+    let id = &server.create();
+    converse(server.session(&["exec", id, "--", "bash", "-c", "while read line; do echo $line | rev; done"]));
+    let mark = "3601.25";
+    let script = format!("echo ready; setsid sleep {mark} & sleep {mark}");
+    let mut child = server.session(&["exec", id, "--json", "--", "bash", "-c", &script]);
+    let child = child.stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the command's start", || processes_with(mark).len() > 1);
+    send(child.id(), Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), json(&output)["stdout"].clone()), (Some(130), json!("ready\n")));
+    eventually("the end of all that it started", || processes_with(mark).is_empty());
+}
+
+#[test]
+fn a_process_in_the_background_is_listed_and_killed() {
+    let server = Server::start("background");
+    let id = &server.create();
+    let started = server.json(&["exec", id, "--background", "--tag", "web", "--json", "--", "sleep", "3602.5"]);
+    let listed = server.json(&["ps", id, "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!((&listed[0]["pid"], &listed[0]["tag"]), (&started["pid"], &json!("web")));
+    assert!(server.run(&["kill", id, "--process", "web"]).status.success());
+    eventually("its end", || processes_with("3602.5").is_empty());
+    let _ = server.run(&["kill", id]);
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_no_process_no_group_and_no_disk() {
+    let home = folder("session-killed");
+    let mut server = Server::start_in(&home);
+    let id = &server.create();
+    server.json(&["exec", id, "--background", "--json", "--", "sleep", "3603.75"]);
+    let keeper = keeper_of(server.child.id()).unwrap();
+    eventually("the process", || !processes_with("3603.75").is_empty());
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    eventually("its end", || processes_with("3603.75").is_empty());
+    eventually("the end of the keeper", || !Path::new(&format!("/proc/{keeper}")).exists());
+    let again = Server::start_in(&home);
+    assert_eq!(again.json(&["list", "--json"]), json!([]));
+    let next = again.create();
+    let left: Vec<_> = fs::read_dir(home.join("sessions")).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert!(left.iter().all(|name| *name == *next || *name == *"skeleton"), "{left:?}");
+    assert_eq!(common::groups_of(keeper), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_shell_has_a_terminal_of_the_right_size() {
+    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+    let server = Server::start("shell");
+    let id = &server.create();
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
+    let mut shell = server.session(&["shell", id, "--", "bash", "--norc", "-i"]);
+    let mut child = shell.stdin(slave.try_clone().unwrap()).stdout(slave).stderr(Stdio::null()).spawn().unwrap();
+    drop(shell);
+    let (mut write, mut read) = (fs::File::from(master.try_clone().unwrap()), fs::File::from(master));
+    write.write_all(b"stty size; test -t 0 && echo terminal$((40+2)); exit 5\n").unwrap();
+    let mut said = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(n) = read.read(&mut buffer) {
+        said.extend_from_slice(&buffer[..n]);
+        if n == 0 || text(&said).contains("terminal42") {
+            break;
+        }
+    }
+    let said = text(&said);
+    assert!(said.contains("24 80") && said.contains("terminal42"), "{said}");
+    drop((read, write));
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}

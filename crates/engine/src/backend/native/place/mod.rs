@@ -1,0 +1,192 @@
+//! A sandbox of this host that stays.
+
+mod board;
+mod disk;
+mod files;
+mod process;
+mod remove;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use jail::{Create, GuestIds, SandboxId, SessionNews, SessionOrder};
+use types::{Isolation, Layer, Network, Usage};
+
+pub(super) use board::Board;
+use disk::SessionDisk;
+use files::NativeFiles;
+
+use super::link::{Ending, Finished, Link};
+use super::{Asked, failure, milliseconds, wire};
+use crate::backend::{
+    BoxFuture, Gone, GuestUser, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Snapshotted, Writers,
+};
+use crate::error::BackendError;
+
+/// The number of a guest user.
+fn guest(user: GuestUser) -> u32 {
+    match user {
+        GuestUser::User => 1000,
+        GuestUser::Root => 0,
+    }
+}
+
+/// A sandbox that stays until this is dropped.
+pub(super) struct NativePlace {
+    link: Arc<Link>,
+    id: SandboxId,
+    board: Arc<Board>,
+    root: Arc<OwnedFd>,
+    ids: GuestIds,
+    layers: Vec<Layer>,
+    ending: Ending,
+    disk: Arc<SessionDisk>,
+}
+
+impl NativePlace {
+    /// Makes the disk and the sandbox on it; returns when programs can be started.
+    pub(super) async fn open(link: Arc<Link>, spec: &PlaceSpec) -> Result<Arc<Self>, BackendError> {
+        if spec.network == Network::Open {
+            return Err(BackendError::Lacks { what: "network `open`" });
+        }
+        let (state, id, origin) = (spec.state.clone(), spec.id.clone(), spec.origin.clone());
+        let made = tokio::task::spawn_blocking(move || SessionDisk::make(&state, &id, &origin));
+        let disk = Arc::new(made.await.map_err(|_| BackendError::KeeperGone)??);
+        let removal = RemoveUnused(Some(Arc::clone(&disk)));
+        let (board, opened) = Board::new();
+        let board = Arc::new(board);
+        let create = Create {
+            id: 0,
+            accept: spec.accept.clone(),
+            limits: wire(&spec.limits),
+            zygote: None,
+            rehearse: false,
+            network: false,
+            disk: Some(disk.wire()),
+        };
+        let (id, created, ending) = match link.create(create, None, Some(Arc::clone(&board))) {
+            // A keeper that cannot work here says why before it goes.
+            Err(BackendError::KeeperGone) => {
+                return Err(link.capabilities().await.err().unwrap_or(BackendError::KeeperGone));
+            }
+            other => other?,
+        };
+        let asked = Asked { link: &link, id };
+        created.await.map_err(|finished| refusal(finished, &spec.state))?;
+        let Ok(opened) = opened.await else { return Err(failure(ending.clone().wait().await, "")) };
+        std::mem::forget(asked);
+        removal.keep();
+        let board::Opened { root, ids, layers } = opened;
+        Ok(Arc::new(Self { link, id, board, root: Arc::new(root), ids, layers, ending, disk }))
+    }
+
+    /// The host's user and group that a guest user is; none where there is only one.
+    fn owner(&self, user: GuestUser) -> Option<(u32, u32)> {
+        match self.ids {
+            GuestIds::Range { first } => Some((first + guest(user), first + guest(user))),
+            GuestIds::One { uid, gid } => (user == GuestUser::User).then_some((uid, gid)),
+        }
+    }
+
+    async fn ask(&self, order: SessionOrder) -> Result<SessionNews, BackendError> {
+        let answer = self.board.answer();
+        self.link.order(self.id, order, &[])?;
+        answer.await.map_err(|_| BackendError::PlaceGone)
+    }
+}
+
+/// Why there is no sandbox; a file system that carries no disk is told by name.
+fn refusal(finished: Finished, state: &std::path::Path) -> BackendError {
+    match failure(finished, "") {
+        BackendError::Step { step, source } if step == jail::DISK_STEP => {
+            BackendError::NoDisk { state: state.to_path_buf(), source }
+        }
+        other => other,
+    }
+}
+
+/// Removes a disk on which no sandbox came to stand.
+struct RemoveUnused(Option<Arc<SessionDisk>>);
+
+impl RemoveUnused {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for RemoveUnused {
+    fn drop(&mut self) {
+        if let Some(disk) = self.0.take() {
+            disk.remove();
+        }
+    }
+}
+
+impl Drop for NativePlace {
+    fn drop(&mut self) {
+        self.link.cancel(self.id);
+        let (mut ending, disk) = (self.ending.clone(), Arc::clone(&self.disk));
+        // Not while somebody writes to it. Where no time is left for that, the next session's server does it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                ending.wait().await;
+                tokio::task::spawn_blocking(move || disk.remove());
+            });
+        }
+    }
+}
+
+impl Place for NativePlace {
+    fn start(&self, spec: ProcessSpec) -> BoxFuture<'_, Result<Process, BackendError>> {
+        Box::pin(self.start_process(spec))
+    }
+
+    fn files(&self) -> Arc<dyn PlaceFiles> {
+        Arc::new(NativeFiles::new(Arc::clone(&self.root), self.ids))
+    }
+
+    fn freeze(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async { self.ask(SessionOrder::Freeze).await.map(drop) })
+    }
+
+    fn thaw(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async { self.ask(SessionOrder::Thaw).await.map(drop) })
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<PlaceUsage, BackendError>> {
+        Box::pin(async {
+            let SessionNews::Measured { cost, memory } = self.ask(SessionOrder::Measure).await? else {
+                return Err(BackendError::KeeperGone);
+            };
+            let disk = Arc::clone(&self.disk);
+            let grown = tokio::task::spawn_blocking(move || disk.grown()).await;
+            let (disk_bytes, disk_inodes) = grown.unwrap_or_default();
+            let usage = Usage {
+                wall_ms: milliseconds(cost.wall),
+                cpu_ms: milliseconds(cost.cpu),
+                peak_memory_bytes: cost.memory,
+            };
+            Ok(PlaceUsage { usage, memory_bytes: memory, disk_bytes, disk_inodes })
+        })
+    }
+
+    fn snapshot(&self, _writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {
+        Box::pin(async { Err(BackendError::Lacks { what: "a snapshot" }) })
+    }
+
+    fn isolation(&self) -> Isolation {
+        let missing = Layer::ALL.into_iter().filter(|layer| !self.layers.contains(layer)).collect();
+        Isolation { layers: self.layers.clone(), missing }
+    }
+
+    fn gone(&self) -> BoxFuture<'static, Gone> {
+        let mut ending = self.ending.clone();
+        Box::pin(async move {
+            match ending.wait().await {
+                Finished::Ended { end: jail::End::Limit(limit), .. } => Gone::Limit(limit),
+                Finished::Ended { end: jail::End::Cancelled, .. } => Gone::Closed,
+                other => Gone::Failed(failure(other, "").to_string()),
+            }
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! Removing a tree that a guest has filled, and goes on filling: through no link, however deep it is.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+/// Folders that are held open on the way down; what lies deeper is first brought up.
+const DEEPEST: usize = 64;
+
+/// Removes `name` in `folder`, with all below it. Nothing there is no error.
+pub(super) fn tree(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let Some(top) = open(folder, name)? else { return Ok(()) };
+    let mut brought_up = 0_u64;
+    loop {
+        let before = brought_up;
+        empty(top.as_fd(), &top, &mut brought_up)?;
+        if brought_up == before {
+            break;
+        }
+    }
+    match unlinkat(folder, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Empties a folder but for what was brought up into `top`.
+fn empty(folder: BorrowedFd<'_>, top: &OwnedFd, brought_up: &mut u64) -> io::Result<()> {
+    let mut path: Vec<(OwnedFd, CString, Vec<CString>)> = Vec::new();
+    let mut left = names(folder)?;
+    loop {
+        let here = path.last().map_or(folder, |(fd, ..)| fd.as_fd());
+        let Some(name) = left.pop() else {
+            // This folder is empty: away with it, and on with the one above.
+            let Some((_, name, above)) = path.pop() else { return Ok(()) };
+            let parent = path.last().map_or(folder, |(fd, ..)| fd.as_fd());
+            match unlinkat(parent, &name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            left = above;
+            continue;
+        };
+        match unlinkat(here, &name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => continue,
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        if path.len() >= DEEPEST {
+            *brought_up += 1;
+            renameat(here, &name, top, format!(".saggar-removed-{}", crate::id::random_hex()).as_str())?;
+            continue;
+        }
+        if let Some(inner) = open(here, &name)? {
+            let inside = names(inner.as_fd())?;
+            path.push((inner, name, std::mem::replace(&mut left, inside)));
+        }
+    }
+}
+
+/// Opens a folder, whatever its mode; `None` if it is gone.
+fn open(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(folder, name, flags, Mode::empty()) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::ACCESS) => {
+            let reach = openat(folder, name, flags | OFlags::PATH, Mode::empty())?;
+            rustix::fs::chmodat(&reach, c".", Mode::RWXU, AtFlags::empty())
+                .or_else(|_| rustix::fs::chmodat(folder, name, Mode::RWXU, AtFlags::empty()))?;
+            Ok(Some(openat(folder, name, flags, Mode::empty())?))
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn names(folder: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_owned();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_deep_tree_goes_and_what_its_links_name_stays() {
+        let scratch = std::env::temp_dir().join(crate::id::new_id("remove"));
+        let (doomed, kept) = (scratch.join("doomed"), scratch.join("kept"));
+        fs::create_dir_all(&doomed).unwrap();
+        fs::write(&kept, "x").unwrap();
+        symlink(&scratch, doomed.join("link")).unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut folder = rustix::fs::open(&doomed, flags, Mode::empty()).unwrap();
+        for _ in 0..3000 {
+            rustix::fs::mkdirat(&folder, "d", Mode::RWXU).unwrap();
+            folder = openat(&folder, "d", flags, Mode::empty()).unwrap();
+        }
+        let above = rustix::fs::open(&scratch, flags, Mode::empty()).unwrap();
+        tree(above.as_fd(), c"doomed").unwrap();
+        assert!(!doomed.exists());
+        assert!(kept.exists());
+        tree(above.as_fd(), c"doomed").unwrap();
+        fs::remove_dir_all(&scratch).unwrap();
+    }
+}

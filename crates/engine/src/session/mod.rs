@@ -1,0 +1,241 @@
+//! Sessions: sandboxes that outlive a run.
+//!
+//! A session has an owner, a time to live, processes and files. What isolates it is a [`Place`](crate::Place) of a backend;
+//! everything that is the same for all backends is here.
+
+mod command;
+mod error;
+mod registry;
+mod running;
+mod spec;
+mod upkeep;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use types::{GuestPath, LimitKind, Limits, Timestamp};
+
+pub use command::Spoken;
+pub use error::SessionError;
+pub(crate) use registry::Registry;
+pub use running::{Heard, Listener, Running};
+pub(crate) use spec::written;
+pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState};
+
+use crate::audit::{Audit, Entry, Kind};
+use crate::backend::{GuestUser, Place, PlaceFiles};
+use crate::engine::{Caller, Standing};
+use crate::error::BackendError;
+
+/// One session.
+pub struct Session {
+    id: String,
+    spec: SessionSpec,
+    limits: Limits,
+    /// Who created it: by name for the trail, by key for access.
+    owner: Caller,
+    created: Timestamp,
+    /// Folders of interpreters that it sees, for its `PATH`.
+    path: Vec<String>,
+    state: Mutex<State>,
+    audit: Audit,
+}
+
+/// What changes.
+struct State {
+    /// Gone when the session has ended.
+    place: Option<Arc<dyn Place>>,
+    expires: Instant,
+    used: Instant,
+    paused: bool,
+    running: BTreeMap<u32, Arc<Running>>,
+    /// Bytes and entries that the disk held when they were last counted.
+    disk: (u64, u64),
+}
+
+impl Session {
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its environment's `PATH` folders of interpreters.
+    pub(crate) fn interpreter_folders(&self) -> &[String] {
+        &self.path
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that somebody asked for something.
+    fn touch(&self) {
+        self.lock().used = Instant::now();
+    }
+
+    /// What isolates it, for as long as it lives.
+    pub(crate) fn place(&self) -> Result<Arc<dyn Place>, SessionError> {
+        self.lock().place.clone().ok_or_else(|| BackendError::PlaceGone.into())
+    }
+
+    /// The same, where its processes must be able to run.
+    pub(crate) fn running_place(&self) -> Result<Arc<dyn Place>, SessionError> {
+        if self.lock().paused {
+            return Err(SessionError::Paused);
+        }
+        self.place()
+    }
+
+    /// Whether a caller may use it: the owner of the machine always, others what they made themselves.
+    fn is_for(&self, caller: &Caller) -> bool {
+        match &caller.standing {
+            Standing::Owner | Standing::FirstKey => true,
+            Standing::Key { id, .. } => self.owner.key() == Some(id),
+        }
+    }
+
+    /// As it is now.
+    #[must_use]
+    pub fn info(&self) -> SessionInfo {
+        let state = self.lock();
+        let left = state.expires.saturating_duration_since(Instant::now());
+        SessionInfo {
+            id: self.id.clone(),
+            state: if state.paused { SessionState::Paused } else { SessionState::Running },
+            backend: self.spec.backend,
+            image: self.spec.image.clone(),
+            from: self.spec.from.clone(),
+            created: self.created,
+            expires: Timestamp::from(SystemTime::now() + left),
+            idle_ms: self.spec.idle_ms,
+            limits: written(&self.limits),
+            network: self.spec.network,
+            metadata: self.spec.metadata.clone(),
+            processes: state.running.values().filter(|running| !running.has_ended()).count(),
+            isolation: state.place.as_ref().map(|place| place.isolation()).unwrap_or_default(),
+            usage: None,
+        }
+    }
+
+    /// As it is now, with what it has cost.
+    pub async fn info_with_usage(&self) -> Result<SessionInfo, SessionError> {
+        let usage = self.place()?.usage().await?;
+        Ok(SessionInfo { usage: Some(usage), ..self.info() })
+    }
+
+    /// Lets it live so long from now on.
+    pub async fn extend(&self, caller: &Caller, ttl: Duration) -> Result<SessionInfo, SessionError> {
+        let ttl = ttl.min(registry::LONGEST);
+        self.lock().expires = Instant::now() + ttl;
+        self.touch();
+        self.record(caller, "extended", serde_json::json!({ "ttl_ms": ttl.as_millis() as u64 })).await?;
+        Ok(self.info())
+    }
+
+    /// Freezes its processes; memory is kept.
+    pub async fn pause(&self, caller: &Caller) -> Result<SessionInfo, SessionError> {
+        let place = self.running_place()?;
+        self.lock().paused = true;
+        if let Err(error) = place.freeze().await {
+            self.lock().paused = false;
+            return Err(error.into());
+        }
+        self.record(caller, "paused", serde_json::Value::Null).await?;
+        Ok(self.info())
+    }
+
+    /// Lets its processes go on.
+    pub async fn resume(&self, caller: &Caller) -> Result<SessionInfo, SessionError> {
+        self.place()?.thaw().await?;
+        self.lock().paused = false;
+        self.touch();
+        self.record(caller, "resumed", serde_json::Value::Null).await?;
+        Ok(self.info())
+    }
+
+    /// Its files, for somebody who only looks.
+    pub fn files(&self) -> Result<Arc<dyn PlaceFiles>, SessionError> {
+        self.touch();
+        Ok(self.place()?.files())
+    }
+
+    /// Its files, for somebody who adds to them: no more than the disk may hold.
+    pub fn files_to_write(&self) -> Result<Arc<dyn PlaceFiles>, SessionError> {
+        if self.is_full(self.lock().disk) {
+            let root = GuestPath::new("/")?;
+            return Err(crate::backend::FileError::Full(root).into());
+        }
+        self.files()
+    }
+
+    /// Writes down an act on its files.
+    pub async fn record_act(&self, caller: &Caller, act: &str, path: &GuestPath) -> Result<(), SessionError> {
+        let path: String = path.as_str().chars().take(300).collect();
+        self.record(caller, act, serde_json::json!({ "path": path })).await
+    }
+
+    async fn record(&self, caller: &Caller, act: &str, facts: serde_json::Value) -> Result<(), SessionError> {
+        let details = serde_json::json!({ "key": caller.key(), "facts": facts }).to_string();
+        let caller = caller.name.chars().take(300).collect();
+        let entry = Entry { id: self.id.clone(), kind: Kind::Session, caller, outcome: act.to_owned(), details };
+        Ok(self.audit.record(entry).await?)
+    }
+
+    /// A path as somebody in the session would write it: relative ones begin at the home of the user.
+    pub fn path(path: &str, user: GuestUser, base: &str) -> Result<GuestPath, SessionError> {
+        let home = match user {
+            GuestUser::User => "/home/user",
+            GuestUser::Root => "/root",
+        };
+        let whole = match path {
+            "" => base.to_owned(),
+            "~" => home.to_owned(),
+            path if path.starts_with("~/") => format!("{home}/{}", &path[2..]),
+            path if path.starts_with('/') => path.to_owned(),
+            path => format!("{}/{path}", base.trim_end_matches('/')),
+        };
+        Ok(GuestPath::new(plain(&whole))?)
+    }
+
+    /// Whether its disk holds more than it may.
+    fn is_full(&self, (bytes, entries): (u64, u64)) -> bool {
+        bytes > self.limits.disk || entries > self.limits.inodes
+    }
+
+    /// Which limit of the disk is exceeded.
+    fn exceeded(&self, (bytes, _): (u64, u64)) -> LimitKind {
+        if bytes > self.limits.disk { LimitKind::Disk } else { LimitKind::Inodes }
+    }
+}
+
+/// Without `.` and `..`: a name above the root is the root.
+fn plain(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_begin_where_a_shell_would_begin_them() {
+        let path = |text| Session::path(text, GuestUser::User, "/work").unwrap().as_str().to_owned();
+        assert_eq!(path(""), "/work");
+        assert_eq!(path("a/b"), "/work/a/b");
+        assert_eq!(path("~"), "/home/user");
+        assert_eq!(path("~/x"), "/home/user/x");
+        assert_eq!(path("../../etc"), "/etc");
+        assert_eq!(path("/a/./b/../c"), "/a/c");
+        assert!(Session::path("a\0b", GuestUser::User, "/work").is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! All sessions of an engine: creating, finding, ending.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use types::{Limits, LimitsSpec};
+
+use super::error::SessionError;
+use super::spec::{SessionInfo, SessionSpec};
+use super::{Session, State, upkeep};
+use crate::backend::{LayerId, Origin, PlaceSpec};
+use crate::engine::{Caller, Engine};
+use crate::error::{RunError, unsupported_backend};
+use crate::language;
+
+/// How long a session lives if nobody says.
+const USUAL: Duration = Duration::from_hours(1);
+/// How long it may live at most, from each time that it is extended.
+pub(super) const LONGEST: Duration = Duration::from_hours(24 * 7);
+/// Sessions at once.
+const MOST: usize = 200;
+
+/// Sessions that live, by name.
+#[derive(Clone, Default)]
+pub(crate) struct Registry(Arc<Mutex<HashMap<String, Arc<Session>>>>);
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a session out and ends it; whether it was there.
+    pub(super) fn end(&self, id: &str) -> Option<Arc<Session>> {
+        let session = self.lock().remove(id)?;
+        // Dropped outside of the lock: that kills what is inside.
+        let place = session.lock().place.take();
+        drop(place);
+        Some(session)
+    }
+}
+
+impl Engine {
+    /// Creates a session; it is ready when this returns, and lives until its time is over, somebody ends it, or the engine
+    /// does.
+    pub async fn create_session(&self, caller: &Caller, spec: SessionSpec) -> Result<Arc<Session>, SessionError> {
+        let _pass = self.enter(caller)?;
+        if spec.backend != self.backend.kind() {
+            return Err(unsupported_backend(spec.backend).into());
+        }
+        check(&spec)?;
+        if self.sessions.lock().len() >= MOST {
+            return Err(SessionError::TooMany { most: MOST });
+        }
+        let limits = self.session_limits(&spec.limits)?;
+        let origin = match (&spec.image, &spec.from) {
+            (None, None) => Origin::Nothing,
+            (Some(image), None) => Origin::Image(image.clone()),
+            (None, Some(snapshot)) => Origin::Snapshot(LayerId(snapshot.clone())),
+            (Some(_), Some(_)) => return Err(RunError::Request("give `image` or `from`, not both").into()),
+        };
+        let interpreters = language::visible_interpreters(&self.settings);
+        let mut extra_roots: Vec<String> = interpreters.iter().flat_map(|found| found.roots.iter().cloned()).collect();
+        extra_roots.sort();
+        extra_roots.dedup();
+        let id = crate::id::new_id("ses");
+        let (state, network) = (self.settings.state.clone(), spec.network);
+        let accept = self.accepted(caller);
+        let place = PlaceSpec { id: id.clone(), origin, limits: limits.clone(), accept, extra_roots, network, state };
+        let place = self.backend.open(&place).await?;
+        // Nothing is started that could not be recorded.
+        self.audit.ready().await?;
+        let now = Instant::now();
+        let ttl = spec.ttl_ms.map_or(USUAL, Duration::from_millis).min(LONGEST);
+        let state = State {
+            place: Some(place),
+            expires: now + ttl,
+            used: now,
+            paused: false,
+            running: BTreeMap::new(),
+            disk: (0, 0),
+        };
+        let session = Arc::new(Session {
+            id: id.clone(),
+            limits,
+            owner: caller.clone(),
+            created: SystemTime::now().into(),
+            path: interpreters.iter().filter_map(|found| found.own_folder().map(str::to_owned)).collect(),
+            state: Mutex::new(state),
+            audit: self.audit.clone(),
+            spec,
+        });
+        let facts = serde_json::json!({
+            "backend": session.spec.backend, "image": session.spec.image, "from": session.spec.from,
+            "network": session.spec.network, "limits": super::spec::written(&session.limits),
+            "ttl_ms": u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
+        });
+        session.record(caller, "created", facts).await?;
+        self.sessions.lock().insert(id, Arc::clone(&session));
+        tokio::spawn(upkeep::keep(self.sessions.clone(), Arc::clone(&session)));
+        Ok(session)
+    }
+
+    /// A session by its name, for somebody who may use it.
+    pub fn session(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, SessionError> {
+        let found = self.sessions.lock().get(id).cloned();
+        found.filter(|session| session.is_for(caller)).ok_or_else(|| SessionError::Missing(short(id)))
+    }
+
+    /// Every session that this caller may use, oldest first.
+    #[must_use]
+    pub fn list_sessions(&self, caller: &Caller) -> Vec<SessionInfo> {
+        let found: Vec<_> = self.sessions.lock().values().filter(|session| session.is_for(caller)).cloned().collect();
+        let mut infos: Vec<SessionInfo> = found.iter().map(|session| session.info()).collect();
+        infos.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        infos
+    }
+
+    /// Ends a session: all its processes are killed, and its disk goes; snapshots stay.
+    pub async fn kill_session(&self, caller: &Caller, id: &str) -> Result<(), SessionError> {
+        let session = self.session(caller, id)?;
+        let gone = session.place().map(|place| place.gone()).ok();
+        self.sessions.end(id);
+        if let Some(gone) = gone {
+            gone.await;
+        }
+        session.record(caller, "killed", serde_json::Value::Null).await
+    }
+
+    /// How many sessions live.
+    #[must_use]
+    pub fn count_sessions(&self) -> usize {
+        self.sessions.lock().len()
+    }
+
+    /// Ends every session, for a server that stops.
+    pub async fn end_sessions(&self) {
+        let all: Vec<String> = self.sessions.lock().keys().cloned().collect();
+        for id in all {
+            let Some(session) = self.sessions.end(&id) else { continue };
+            // What cannot be written now is owed by the trail.
+            let _ = session.record(&session.owner.clone(), "stopped", serde_json::Value::Null).await;
+        }
+    }
+
+    /// A session holds more than a run does, if nobody says otherwise.
+    fn session_limits(&self, asked: &LimitsSpec) -> Result<Limits, RunError> {
+        let run = &self.settings.defaults;
+        let most = &self.settings.ceiling.0;
+        let defaults = Limits {
+            pids: run.pids.max(256).min(most.pids),
+            disk: run.disk.max(1 << 30).min(most.disk),
+            inodes: run.inodes.max(200_000).min(most.inodes),
+            memory: run.memory.max(1 << 30).min(most.memory),
+            ..run.clone()
+        };
+        Ok(asked.resolve(&defaults, &self.settings.ceiling)?)
+    }
+}
+
+/// Words that nobody could carry are refused before anything is made.
+fn check(spec: &SessionSpec) -> Result<(), RunError> {
+    check_env(&spec.env)?;
+    let size: usize = spec.metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if size > 64 << 10 {
+        return Err(RunError::Request("`metadata` is more than 64 KiB"));
+    }
+    if spec.ttl_ms == Some(0) {
+        return Err(RunError::Request("`ttl_ms` must be above 0"));
+    }
+    Ok(())
+}
+
+/// What the kernel can carry as an environment.
+pub(super) fn check_env(env: &BTreeMap<String, String>) -> Result<(), RunError> {
+    if env.keys().any(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(RunError::Request("names in the environment must be non-empty and without `=`"));
+    }
+    if env.values().any(|value| value.contains('\0')) {
+        return Err(RunError::Request("arguments and environment must not contain NUL"));
+    }
+    Ok(())
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(100).collect()
+}

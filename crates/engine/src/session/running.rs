@@ -1,0 +1,229 @@
+//! Programs of a session: who waits for them, what they said, how they ended.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, watch};
+use types::{LimitKind, Outcome, Timestamp};
+
+use super::error::SessionError;
+use super::spec::ProcessInfo;
+use crate::backend::{Control, Ended, Process, Stream};
+use crate::error::BackendError;
+
+/// Bytes of output that are kept for whoever comes later.
+const REPLAY: usize = 256 << 10;
+
+/// A program of a session that was started.
+pub struct Running {
+    /// All but how it ended.
+    info: ProcessInfo,
+    control: Arc<dyn Control>,
+    input: Mutex<Option<mpsc::Sender<Vec<u8>>>>,
+    log: Mutex<Log>,
+    /// Changes with every piece of output and with the end.
+    changed: watch::Sender<u64>,
+    /// Why we killed it, if we did.
+    cause: Mutex<Option<LimitKind>>,
+}
+
+/// What a program said, as far as it is kept.
+#[derive(Default)]
+struct Log {
+    /// Number of the first piece that is kept.
+    first: u64,
+    pieces: VecDeque<(Stream, Arc<[u8]>)>,
+    bytes: usize,
+    /// No more output comes.
+    closed: bool,
+    end: Option<Outcome>,
+}
+
+/// One thing that a program said or did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// Some output.
+    Output(Stream, Arc<[u8]>),
+    /// Whoever listens was too slow, or came too late: so many pieces are lost.
+    Lost(u64),
+    /// How it ended; the last.
+    Ended(Outcome),
+}
+
+impl Running {
+    /// A program that was just started.
+    pub(super) fn new(info: ProcessInfo, control: Arc<dyn Control>, input: Option<mpsc::Sender<Vec<u8>>>) -> Arc<Self> {
+        Arc::new(Self {
+            info,
+            control,
+            input: Mutex::new(input),
+            log: Mutex::default(),
+            changed: watch::Sender::new(0),
+            cause: Mutex::default(),
+        })
+    }
+
+    /// Takes its output and its end, in place of somebody who waits.
+    pub(super) async fn keep_log(self: Arc<Self>, mut process: Process) {
+        let mut ended = process.ended;
+        let mut end = None;
+        loop {
+            tokio::select! {
+                biased;
+                piece = process.output.recv() => match piece {
+                    Some((stream, bytes)) => self.push(stream, &bytes),
+                    None => break,
+                },
+                over = &mut ended, if end.is_none() => {
+                    self.finish(&over);
+                    end = Some(over);
+                }
+            }
+        }
+        if end.is_none() {
+            self.finish(&ended.await);
+        }
+        self.lock().closed = true;
+        self.wake();
+    }
+
+    fn push(&self, stream: Stream, bytes: &[u8]) {
+        let mut log = self.lock();
+        log.bytes += bytes.len();
+        log.pieces.push_back((stream, bytes.into()));
+        while log.bytes > REPLAY && log.pieces.len() > 1 {
+            let lost = log.pieces.pop_front().map_or(0, |(_, bytes)| bytes.len());
+            log.bytes -= lost;
+            log.first += 1;
+        }
+        drop(log);
+        self.wake();
+    }
+
+    /// Writes down how it ended.
+    pub(super) fn finish(&self, over: &Result<Ended, BackendError>) -> Outcome {
+        let outcome = match over {
+            Ok(ended) => self.outcome(&ended.outcome),
+            // The sandbox went, and the program with it.
+            Err(_) => Outcome::Cancelled,
+        };
+        self.lock().end = Some(outcome.clone());
+        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.wake();
+        outcome
+    }
+
+    /// What is told of its end: a kill of ours has a cause.
+    fn outcome(&self, outcome: &Outcome) -> Outcome {
+        match (outcome, *self.cause.lock().unwrap_or_else(PoisonError::into_inner)) {
+            (Outcome::Cancelled, Some(limit)) => Outcome::LimitExceeded { limit },
+            (outcome, _) => outcome.clone(),
+        }
+    }
+
+    fn wake(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// What there is to know of it.
+    #[must_use]
+    pub fn info(&self) -> ProcessInfo {
+        ProcessInfo { outcome: self.lock().end.clone(), ..self.info.clone() }
+    }
+
+    /// Its number inside.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.info.pid
+    }
+
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.info.tag.as_deref() == Some(name) || name.parse() == Ok(self.info.pid)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    pub(super) fn started(&self) -> Timestamp {
+        self.info.started
+    }
+
+    /// What can be done to it.
+    #[must_use]
+    pub fn control(&self) -> &dyn Control {
+        &*self.control
+    }
+
+    /// Kills it because a limit of the whole was reached.
+    pub(super) fn kill_at(&self, limit: LimitKind) {
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(limit);
+        // It may have ended meanwhile.
+        let _ = self.control.kill();
+    }
+
+    /// Gives it some input; waits while it does not read.
+    pub async fn write(&self, bytes: Vec<u8>) -> Result<(), SessionError> {
+        let input = self.input.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let input = input.ok_or(SessionError::NoInput)?;
+        input.send(bytes).await.map_err(|_| SessionError::NoInput)
+    }
+
+    /// Ends its input.
+    pub fn close_input(&self) {
+        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// What it said, from the first piece that is kept, and what it will say.
+    #[must_use]
+    pub fn listen(self: &Arc<Self>) -> Listener {
+        Listener { running: Arc::clone(self), next: self.lock().first, changed: self.changed.subscribe(), done: false }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who hears what a program says. Many may, each at their own pace; who is slow loses the oldest.
+pub struct Listener {
+    running: Arc<Running>,
+    next: u64,
+    changed: watch::Receiver<u64>,
+    done: bool,
+}
+
+impl Listener {
+    /// The next thing heard; `None` after its end.
+    pub async fn next(&mut self) -> Option<Heard> {
+        loop {
+            if self.done {
+                return None;
+            }
+            if let Some(heard) = self.take() {
+                self.done = matches!(heard, Heard::Ended(_));
+                return Some(heard);
+            }
+            if self.changed.changed().await.is_err() {
+                return None;
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Heard> {
+        self.changed.mark_unchanged();
+        let log = self.running.lock();
+        if self.next < log.first {
+            let lost = log.first - self.next;
+            self.next = log.first;
+            return Some(Heard::Lost(lost));
+        }
+        let index = usize::try_from(self.next - log.first).unwrap_or(usize::MAX);
+        if let Some((stream, bytes)) = log.pieces.get(index) {
+            self.next += 1;
+            return Some(Heard::Output(*stream, Arc::clone(bytes)));
+        }
+        // What it left running may hold its output open: its own end is what counts.
+        log.end.clone().map(Heard::Ended)
+    }
+}

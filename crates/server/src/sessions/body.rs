@@ -1,0 +1,77 @@
+//! Content on its way: a request's body as something to read, a file as an answer's body.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes};
+use engine::FileContentStream;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// The most bytes of one piece.
+const PIECE: usize = 64 << 10;
+
+/// A request's body.
+pub(super) struct Incoming {
+    body: Body,
+    rest: Bytes,
+}
+
+impl Incoming {
+    pub(super) fn new(body: Body) -> Self {
+        Self { body, rest: Bytes::new() }
+    }
+}
+
+impl AsyncRead for Incoming {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        while self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                None => return Poll::Ready(Ok(())),
+                Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+            }
+        }
+        let n = self.rest.len().min(into.remaining());
+        into.put_slice(&self.rest.split_to(n));
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A file's content. One that became shorter meanwhile breaks the connection, so that nobody takes a part for the whole.
+pub(super) struct Outgoing {
+    left: u64,
+    content: Box<dyn AsyncRead + Send + Unpin>,
+}
+
+impl Outgoing {
+    pub(super) fn new(content: FileContentStream) -> Self {
+        Self { left: content.bytes, content: content.content }
+    }
+}
+
+impl HttpBody for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let mut piece = vec![0; PIECE.min(usize::try_from(self.left).unwrap_or(PIECE))];
+        let mut buffer = ReadBuf::new(&mut piece);
+        ready!(Pin::new(&mut self.content).poll_read(cx, &mut buffer))?;
+        let n = buffer.filled().len();
+        if n == 0 {
+            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+        }
+        piece.truncate(n);
+        self.left -= n as u64;
+        Poll::Ready(Some(Ok(Frame::data(piece.into()))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
