@@ -29,7 +29,7 @@ pub(crate) fn execute(
     ends: &mut Ends,
 ) -> Option<Result<ExecResult, Failure>> {
     let why = match server::connect(state) {
-        Ok(stream) => match Conversation::open(stream, ask(caller, request, ends), request, ends) {
+        Ok(stream) => match Conversation::open(stream, &ask(caller, request, ends), request, ends) {
             Ok(conversation) => return Some(conversation.finish()),
             Err(why) => why,
         },
@@ -45,7 +45,7 @@ pub(crate) fn exec_in_session(state: &Path, within: InSession, ends: &mut Ends) 
     let stream = server::connect(state).map_err(|error| no_server(state, &error))?;
     let ask = Ask { session: Some(within), live: ends.live.is_some(), ..Ask::default() };
     let nothing = ExecRequest::default();
-    Conversation::open(stream, ask, &nothing, ends).map_err(|error| no_server(state, &error))?.finish()
+    Conversation::open(stream, &ask, &nothing, ends).map_err(|error| no_server(state, &error))?.finish()
 }
 
 /// What cannot be done without a server.
@@ -74,7 +74,7 @@ struct Line<'a> {
 
 impl<'a> Conversation<'a> {
     /// Says everything at once and waits for the server to take it on.
-    fn open(stream: UnixStream, ask: Ask, request: &'a ExecRequest, ends: &'a mut Ends) -> io::Result<Self> {
+    fn open(stream: UnixStream, ask: &Ask, request: &'a ExecRequest, ends: &'a mut Ends) -> io::Result<Self> {
         let mut hello = format!(
             "GET {ATTACH_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: {PROTOCOL}\r\n\
              {VERSION_HEADER}: {VERSION}\r\n\r\n"
@@ -86,7 +86,7 @@ impl<'a> Conversation<'a> {
             }
             encode(Kind::Code, &code.0, &mut hello).map_err(io::Error::other)?;
         }
-        let ask = serde_json::to_vec(&ask)?;
+        let ask = serde_json::to_vec(ask)?;
         encode(Kind::Ask, &ask, &mut hello).map_err(io::Error::other)?;
         if ends.stdin.is_none() {
             encode(Kind::StdinEnd, &[], &mut hello).map_err(io::Error::other)?;
@@ -306,6 +306,7 @@ impl Line<'_> {
 }
 
 /// What can go on.
+#[expect(clippy::struct_excessive_bools, reason = "which of four descriptors can be read")]
 struct Ready {
     server: bool,
     signal: bool,

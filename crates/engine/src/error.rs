@@ -82,8 +82,8 @@ pub enum BackendError {
         /// What.
         what: &'static str,
     },
-    /// Processes would go on writing into what a snapshot keeps.
-    #[error("processes have files open for writing: {}", .0.join(", "))]
+    /// Processes could go on writing into what a snapshot keeps.
+    #[error("processes run in the session: {}", .0.join(", "))]
     Writers(Vec<String>),
     /// A layer of a disk is not there, or not whole.
     #[error("`{0}` is no snapshot or image of this backend")]

@@ -61,6 +61,6 @@ pub use policy_settings::{PolicySettings, read_policy_file};
 pub use run::Built;
 pub use session::{
     CommandSpec, Heard, Listener, ProcessInfo, Running, Session, SessionError, SessionInfo, SessionSpec, SessionState,
-    Spoken,
+    Snapshot, SnapshotSpec, Spoken,
 };
 pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};

@@ -61,8 +61,8 @@ pub trait Place: Send + Sync {
     fn thaw(&self) -> BoxFuture<'_, Result<(), BackendError>>;
     /// What it has cost so far.
     fn usage(&self) -> BoxFuture<'_, Result<PlaceUsage, BackendError>>;
-    /// Keeps the disk as it is now. Processes go on; those that have a file of the disk open for writing are an error that
-    /// names them, or are killed.
+    /// Keeps the disk as it is now. The place is gone afterwards, and another is opened on what was kept; processes that
+    /// run are an error that names them, or are killed.
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>>;
     /// What stands between it and the host.
     fn isolation(&self) -> Isolation;
@@ -170,7 +170,7 @@ pub struct PlaceUsage {
     pub disk_inodes: u64,
 }
 
-/// What happens to processes that have a file open for writing while a snapshot is made.
+/// What happens to processes while a snapshot is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writers {
     /// The snapshot is refused with [`BackendError::Writers`].
@@ -184,6 +184,8 @@ pub enum Writers {
 pub struct Snapshotted {
     /// Under which it is found again.
     pub layer: LayerId,
+    /// What must be kept for it, by the names under which the backend keeps it.
+    pub layers: Vec<String>,
     /// Bytes that it adds to what it stands on.
     pub bytes: u64,
 }

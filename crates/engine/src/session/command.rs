@@ -53,7 +53,8 @@ impl Engine {
         let request = as_request(session, &command);
         let mut account = Account::open(&self.audit, caller, &request);
         account.session(session.id());
-        let end = self.carry_out_in(caller, session, command, &request, spoken, &mut account).await;
+        // On the heap: callers keep many of them.
+        let end = Box::pin(self.carry_out_in(caller, session, command, &request, spoken, &mut account)).await;
         match end {
             Ok(executed) => Ok(account.close(Ok(executed)).await?),
             Err(SessionError::Run(error)) => Ok(account.close(Err(error)).await?),
@@ -202,12 +203,12 @@ impl Session {
             let path = env.get("PATH").map(String::as_str).unwrap_or_default();
             path.split(':').map(|folder| format!("{folder}/{name}")).collect()
         };
-        let cwd = self.cwd(command)?;
+        let cwd = Self::cwd(command)?;
         let argv = command.argv.clone();
         Ok(place.start(ProcessSpec { programs, argv, env, cwd, user: command.user, connection, wall }).await?)
     }
 
-    fn cwd(&self, command: &CommandSpec) -> Result<GuestPath, SessionError> {
+    fn cwd(command: &CommandSpec) -> Result<GuestPath, SessionError> {
         Self::path(command.cwd.as_deref().unwrap_or(""), command.user, "/work")
     }
 
@@ -247,7 +248,7 @@ impl Session {
         input: Option<mpsc::Sender<Vec<u8>>>,
         waited: Waited,
     ) -> Arc<Running> {
-        let cwd = self.cwd(&command).map(|cwd| cwd.as_str().to_owned()).unwrap_or_default();
+        let cwd = Self::cwd(&command).map(|cwd| cwd.as_str().to_owned()).unwrap_or_default();
         let info = ProcessInfo {
             pid: process.pid,
             tag: command.tag,

@@ -15,6 +15,9 @@ pub enum SessionError {
     /// The session has none of this number or name.
     #[error("there is no process `{0}` in the session")]
     NoProcess(String),
+    /// There is no such snapshot, or not for this caller.
+    #[error("there is no snapshot `{0}`")]
+    NoSnapshot(String),
     /// More sessions than the settings allow.
     #[error("there are {most} sessions already, which is the most")]
     TooMany {
@@ -61,7 +64,7 @@ impl SessionError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Missing(_) | Self::NoProcess(_) => ErrorCode::NotFound,
+            Self::Missing(_) | Self::NoProcess(_) | Self::NoSnapshot(_) => ErrorCode::NotFound,
             Self::TooMany { .. } => ErrorCode::Busy,
             Self::Paused | Self::NoInput | Self::Refused { .. } | Self::Path(_) => ErrorCode::InvalidRequest,
             Self::File(error) => error.code(),
@@ -76,6 +79,7 @@ impl SessionError {
             Self::Run(error) => return error.body(),
             Self::Missing(_) => "`saggar session list` shows those that live; `saggar session create` makes one",
             Self::NoProcess(_) => "`saggar session ps ID` shows those that run",
+            Self::NoSnapshot(_) => "`saggar session snapshots` lists those that there are",
             Self::TooMany { .. } => "end one with `saggar session kill ID`",
             Self::Paused => "`saggar session resume ID` lets it go on",
             Self::NoInput => "start it with `stdin_open`",

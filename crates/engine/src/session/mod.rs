@@ -7,6 +7,7 @@ mod command;
 mod error;
 mod registry;
 mod running;
+mod snapshots;
 mod spec;
 mod upkeep;
 
@@ -20,11 +21,12 @@ pub use command::Spoken;
 pub use error::SessionError;
 pub(crate) use registry::Registry;
 pub use running::{Heard, Listener, Running};
+pub use snapshots::{Snapshot, SnapshotSpec};
 pub(crate) use spec::written;
 pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState};
 
 use crate::audit::{Audit, Entry, Kind};
-use crate::backend::{GuestUser, Place, PlaceFiles};
+use crate::backend::{GuestUser, Place, PlaceFiles, PlaceSpec};
 use crate::engine::{Caller, Standing};
 use crate::error::BackendError;
 
@@ -38,6 +40,8 @@ pub struct Session {
     created: Timestamp,
     /// Folders of interpreters that it sees, for its `PATH`.
     path: Vec<String>,
+    /// How its sandbox is made, also the next one.
+    place_spec: PlaceSpec,
     state: Mutex<State>,
     audit: Audit,
 }
@@ -88,6 +92,16 @@ impl Session {
         self.place()
     }
 
+    /// Nothing is started in it as long as what comes back lives.
+    fn hold_still(&self) -> Result<Still<'_>, SessionError> {
+        let mut state = self.lock();
+        if state.paused {
+            return Err(SessionError::Paused);
+        }
+        state.paused = true;
+        Ok(Still(self))
+    }
+
     /// Whether a caller may use it: the owner of the machine always, others what they made themselves.
     fn is_for(&self, caller: &Caller) -> bool {
         match &caller.standing {
@@ -130,7 +144,7 @@ impl Session {
         let ttl = ttl.min(registry::LONGEST);
         self.lock().expires = Instant::now() + ttl;
         self.touch();
-        self.record(caller, "extended", serde_json::json!({ "ttl_ms": ttl.as_millis() as u64 })).await?;
+        self.record(caller, "extended", serde_json::json!({ "ttl_s": ttl.as_secs() })).await?;
         Ok(self.info())
     }
 
@@ -207,6 +221,15 @@ impl Session {
     /// Which limit of the disk is exceeded.
     fn exceeded(&self, (bytes, _): (u64, u64)) -> LimitKind {
         if bytes > self.limits.disk { LimitKind::Disk } else { LimitKind::Inodes }
+    }
+}
+
+/// A session in which nothing is started.
+struct Still<'a>(&'a Session);
+
+impl Drop for Still<'_> {
+    fn drop(&mut self) {
+        self.0.lock().paused = false;
     }
 }
 

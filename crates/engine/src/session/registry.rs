@@ -9,6 +9,7 @@ use types::{Limits, LimitsSpec};
 use super::error::SessionError;
 use super::spec::{SessionInfo, SessionSpec};
 use super::{Session, State, upkeep};
+use crate::audit::{Entry, Kind};
 use crate::backend::{LayerId, Origin, PlaceSpec};
 use crate::engine::{Caller, Engine};
 use crate::error::{RunError, unsupported_backend};
@@ -56,7 +57,7 @@ impl Engine {
         let origin = match (&spec.image, &spec.from) {
             (None, None) => Origin::Nothing,
             (Some(image), None) => Origin::Image(image.clone()),
-            (None, Some(snapshot)) => Origin::Snapshot(LayerId(snapshot.clone())),
+            (None, Some(snapshot)) => Origin::Snapshot(LayerId(self.snapshot(caller, snapshot)?.state)),
             (Some(_), Some(_)) => return Err(RunError::Request("give `image` or `from`, not both").into()),
         };
         let interpreters = language::visible_interpreters(&self.settings);
@@ -67,7 +68,8 @@ impl Engine {
         let (state, network) = (self.settings.state.clone(), spec.network);
         let accept = self.accepted(caller);
         let place = PlaceSpec { id: id.clone(), origin, limits: limits.clone(), accept, extra_roots, network, state };
-        let place = self.backend.open(&place).await?;
+        let place_spec = place;
+        let place = self.backend.open(&place_spec).await?;
         // Nothing is started that could not be recorded.
         self.audit.ready().await?;
         let now = Instant::now();
@@ -86,6 +88,7 @@ impl Engine {
             owner: caller.clone(),
             created: SystemTime::now().into(),
             path: interpreters.iter().filter_map(|found| found.own_folder().map(str::to_owned)).collect(),
+            place_spec,
             state: Mutex::new(state),
             audit: self.audit.clone(),
             spec,
@@ -125,6 +128,14 @@ impl Engine {
             gone.await;
         }
         session.record(caller, "killed", serde_json::Value::Null).await
+    }
+
+    /// Writes down something about what outlives a session.
+    pub(super) async fn record_of(&self, caller: &Caller, id: &str, act: &str) -> Result<(), SessionError> {
+        let details = serde_json::json!({ "key": caller.key() }).to_string();
+        let caller = short(&caller.name);
+        let entry = Entry { id: id.to_owned(), kind: Kind::Session, caller, outcome: act.to_owned(), details };
+        Ok(self.audit.record(entry).await?)
     }
 
     /// How many sessions live.

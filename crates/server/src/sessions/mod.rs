@@ -4,6 +4,7 @@ mod body;
 mod files;
 mod processes;
 mod query;
+mod snapshots;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/sessions/{id}/exec", post(exec))
         .merge(processes::routes())
         .merge(files::routes())
+        .merge(snapshots::routes())
 }
 
 /// A body as JSON.

@@ -117,9 +117,9 @@ impl Exec {
         if self.background {
             let started: Value = server.json("POST", &address(&self.id, "/processes"), body(&command)?)?;
             if self.json {
-                print_json(&started)?
+                print_json(&started)?;
             } else {
-                say(&started["pid"].to_string())?
+                say(&started["pid"].to_string())?;
             }
             return Ok(0);
         }

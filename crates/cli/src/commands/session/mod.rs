@@ -2,6 +2,7 @@
 
 mod command;
 mod files;
+mod snapshots;
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -38,6 +39,11 @@ enum Command {
     Get(files::Get),
     Ls(files::Ls),
     Rm(files::Rm),
+    Snapshot(snapshots::Snapshot),
+    Snapshots(snapshots::Snapshots),
+    Rollback(snapshots::Rollback),
+    Fork(snapshots::Fork),
+    Forget(snapshots::Forget),
     Extend(Extend),
     Pause(Pause),
     Resume(Resume),
@@ -132,15 +138,22 @@ impl SessionCommand {
         match &self.command {
             Command::Create(create) => create.options.json,
             Command::List(list) => list.json,
-            Command::Show(named) | Command::Ps(named) => named.json,
+            Command::Show(named)
+            | Command::Ps(named)
+            | Command::Pause(Pause { named })
+            | Command::Resume(Resume { named }) => named.json,
             Command::Exec(exec) => exec.json,
             Command::Shell(_) => false,
             Command::Put(put) => put.json,
             Command::Get(get) => get.json,
             Command::Ls(ls) => ls.json,
             Command::Rm(rm) => rm.json,
+            Command::Snapshot(snapshot) => snapshot.json,
+            Command::Snapshots(snapshots) => snapshots.json,
+            Command::Rollback(rollback) => rollback.json,
+            Command::Fork(fork) => fork.json,
+            Command::Forget(forget) => forget.json,
             Command::Extend(extend) => extend.json,
-            Command::Pause(Pause { named }) | Command::Resume(Resume { named }) => named.json,
             Command::Kill(kill) => kill.json,
         }
     }
@@ -158,6 +171,11 @@ impl SessionCommand {
             Command::Get(get) => get.execute(&server),
             Command::Ls(ls) => ls.execute(&server),
             Command::Rm(rm) => rm.execute(&server),
+            Command::Snapshot(snapshot) => snapshot.execute(&server),
+            Command::Snapshots(snapshots) => snapshots.execute(&server),
+            Command::Rollback(rollback) => rollback.execute(&server),
+            Command::Fork(fork) => fork.execute(&server),
+            Command::Forget(forget) => forget.execute(&server),
             Command::Extend(extend) => extend.execute(&server),
             Command::Pause(Pause { named }) => named.change(&server, "pause"),
             Command::Resume(Resume { named }) => named.change(&server, "resume"),
@@ -206,9 +224,9 @@ impl Create {
             }
         }
         if self.options.json {
-            print_json(&session)?
+            print_json(&session)?;
         } else {
-            say(&id)?
+            say(&id)?;
         }
         Ok(0)
     }

@@ -4,12 +4,14 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use jail::{Disk, Extent, SHARED_FIRST, shifts_ids};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::backend::Origin;
+use crate::backend::{LayerId, Origin, Snapshotted};
 use crate::error::BackendError;
+use crate::layers::{Held, LayerName, LayerRecord, Store};
 
 /// Where disks are, below the state folder.
 const SESSIONS: &str = "sessions";
@@ -22,17 +24,18 @@ pub(super) struct SessionDisk {
     state: PathBuf,
     /// Below the state folder.
     folder: String,
-    lower: Vec<String>,
+    /// Layers that it stands on, topmost first. Nobody removes them meanwhile.
+    layers: Vec<Held>,
     _lock: File,
 }
 
 impl SessionDisk {
     /// Makes the folder of a new disk. Disks whose server is gone are removed on the way.
     pub(super) fn make(state: &Path, session: &str, origin: &Origin) -> Result<Self, BackendError> {
-        let lower = match origin {
-            Origin::Nothing => vec![SKELETON.to_owned()],
+        let layers = match origin {
+            Origin::Nothing => Vec::new(),
             Origin::Image(name) => return Err(BackendError::NoLayer(name.clone())),
-            Origin::Snapshot(layer) => return Err(BackendError::NoLayer(layer.0.clone())),
+            Origin::Snapshot(layer) => hold(state, layer)?,
         };
         let failed = |source| BackendError::Step { step: "make the session's disk".to_owned(), source };
         let folder = format!("{SESSIONS}/{session}");
@@ -48,14 +51,16 @@ impl SessionDisk {
             Ok(lock)
         };
         let lock = make().map_err(failed)?;
-        Ok(Self { state: state.to_path_buf(), folder, lower, _lock: lock })
+        Ok(Self { state: state.to_path_buf(), folder, layers, _lock: lock })
     }
 
     /// As the keeper mounts it.
     pub(super) fn wire(&self) -> Disk {
+        let mut lower: Vec<String> = self.layers.iter().map(|held| format!("layers/{}/content", held.name)).collect();
+        lower.push(SKELETON.to_owned());
         Disk {
             folder: self.state.to_string_lossy().into_owned(),
-            lower: self.lower.clone(),
+            lower,
             top: self.folder.clone(),
             extent: Extent::Folders,
         }
@@ -79,11 +84,40 @@ impl SessionDisk {
         (bytes, entries)
     }
 
+    /// Makes what was written a layer. Nothing runs on it any more, and nothing can from now on.
+    pub(super) fn seal(&self) -> Result<Snapshotted, BackendError> {
+        let (bytes, entries) = self.grown();
+        let step = || -> Result<LayerName, io::Error> {
+            let draft = Store::open(&self.state).and_then(|store| store.draft()).map_err(io::Error::other)?;
+            fs::remove_dir(draft.content_path())?;
+            fs::rename(self.state.join(&self.folder).join("files"), draft.content_path())?;
+            let name = LayerName::random("snap");
+            let made = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+            let note = format!("snapshot of {}", self.folder);
+            let record = LayerRecord { bytes, entries, made, note, ..LayerRecord::default() };
+            draft.seal(&name, &record).map_err(io::Error::other)?;
+            Ok(name)
+        };
+        let name =
+            step().map_err(|source| BackendError::Step { step: "keep the session's disk".to_owned(), source })?;
+        let mut layers = vec![name.to_string()];
+        layers.extend(self.layers.iter().map(|held| held.name.to_string()));
+        Ok(Snapshotted { layer: LayerId(layers.join(",")), layers, bytes })
+    }
+
     /// Removes it; nothing uses it any more.
     pub(super) fn remove(&self) {
         // What stays is removed with the next session that is made.
         let _ = fs::remove_dir_all(self.state.join(&self.folder));
     }
+}
+
+/// Takes hold of every layer of a snapshot.
+fn hold(state: &Path, layer: &LayerId) -> Result<Vec<Held>, BackendError> {
+    let missing = || BackendError::NoLayer(layer.0.chars().take(100).collect());
+    let store = Store::open(state).map_err(|_| missing())?;
+    let hold = |name: &str| store.hold(&LayerName::try_from(name.to_owned()).ok()?).ok();
+    layer.0.split(',').map(|name| hold(name).ok_or_else(missing)).collect()
 }
 
 /// Makes the bottom of disks that begin with nothing, unless it is there.

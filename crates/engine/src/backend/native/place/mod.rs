@@ -170,8 +170,21 @@ impl Place for NativePlace {
         })
     }
 
-    fn snapshot(&self, _writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {
-        Box::pin(async { Err(BackendError::Lacks { what: "a snapshot" }) })
+    fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {
+        Box::pin(async move {
+            if writers == Writers::Refuse {
+                let files = NativeFiles::new(Arc::clone(&self.root), self.ids);
+                let busy = tokio::task::spawn_blocking(move || files.processes()).await.unwrap_or_default();
+                if !busy.is_empty() {
+                    return Err(BackendError::Writers(busy));
+                }
+            }
+            self.link.cancel(self.id);
+            self.ending.clone().wait().await;
+            let disk = Arc::clone(&self.disk);
+            let sealed = tokio::task::spawn_blocking(move || disk.seal()).await;
+            sealed.map_err(|_| BackendError::PlaceGone)?
+        })
     }
 
     fn isolation(&self) -> Isolation {
