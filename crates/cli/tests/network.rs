@@ -63,6 +63,9 @@ impl World {
             format!("-n {host} link set lo up"),
             format!("-n {net} link set lo up"),
             format!("-n {host} link add veth0 type veth peer name veth1 netns {net}"),
+            // No link-local addresses: the kernel would still be busy making them while the test looks.
+            format!("-n {host} link set veth0 addrgenmode none"),
+            format!("-n {net} link set veth1 addrgenmode none"),
             format!("-n {host} addr add 198.51.100.2/24 dev veth0"),
             format!("-n {host} addr add 2001:db8:1::2/64 dev veth0 nodad"),
             format!("-n {host} link set veth0 up"),
