@@ -110,6 +110,20 @@ fn a_session_is_created_used_listed_and_killed() {
 }
 
 #[test]
+fn variables_of_one_cell_are_there_for_the_next() {
+    let server = Server::start("cells");
+    let id = &server.create();
+    let first = server.json(&["run", id, "--json", "-c", "x = 20\nprint('set')"]);
+    assert_eq!((&first["ok"], &first["stdout"]), (&json!(true), &json!("set\n")), "{first}");
+    let second = server.run(&["run", id, "-c", "x += 1; x * 2"]);
+    assert_eq!((second.status.code(), text(&second.stdout)), (Some(0), "42\n".to_owned()));
+    let raised = server.run(&["run", id, "-c", "1 / 0"]);
+    assert_eq!(raised.status.code(), Some(1));
+    assert!(text(&raised.stderr).contains("ZeroDivisionError"), "{}", text(&raised.stderr));
+    assert_eq!(text(&server.run(&["run", id, "-c", "x"]).stdout), "21\n");
+}
+
+#[test]
 fn files_go_both_ways_byte_by_byte() {
     let server = Server::start("files");
     let id = &server.create();

@@ -205,7 +205,8 @@ fn talk(result: &ExecResult, live: &mut Live) {
     }
 }
 
-fn exit_code(outcome: &Outcome) -> u8 {
+/// The contract's exit code of an outcome.
+pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Exited { code } => u8::try_from(code & 0xff).unwrap_or(1),
         Outcome::Signaled { signal } => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),

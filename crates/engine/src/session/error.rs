@@ -5,6 +5,7 @@ use types::{ErrorBody, ErrorCode, PathError};
 use crate::audit::AuditError;
 use crate::backend::FileError;
 use crate::error::{BackendError, RunError};
+use crate::interpreter::InterpreterError;
 
 /// Why something could not be done with a session.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum SessionError {
     /// A path is none.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// The interpreter could not be started, or is gone.
+    #[error(transparent)]
+    Interpreter(#[from] InterpreterError),
     /// As with any run.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -67,6 +71,7 @@ impl SessionError {
             Self::Missing(_) | Self::NoProcess(_) | Self::NoSnapshot(_) => ErrorCode::NotFound,
             Self::TooMany { .. } => ErrorCode::Busy,
             Self::Paused | Self::NoInput | Self::Refused { .. } | Self::Path(_) => ErrorCode::InvalidRequest,
+            Self::Interpreter(error) => error.code(),
             Self::File(error) => error.code(),
             Self::Run(error) => error.code(),
         }
@@ -85,6 +90,7 @@ impl SessionError {
             Self::NoInput => "start it with `stdin_open`",
             Self::Refused { .. } => "the owner of the server chooses which commands may run",
             Self::Path(_) => "paths in a session begin with /",
+            Self::Interpreter(error) => error.hint(),
             Self::File(error) => error.hint(),
         };
         ErrorBody { code: self.code(), message: self.to_string(), hint: hint.to_owned() }

@@ -3,6 +3,7 @@
 //! A session has an owner, a time to live, processes and files. What isolates it is a [`Place`](crate::Place) of a backend;
 //! everything that is the same for all backends is here.
 
+mod cells;
 mod command;
 mod error;
 mod registry;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use types::{GuestPath, LimitKind, Limits, Timestamp};
 
+pub use cells::CellSpec;
 pub use command::Spoken;
 pub use error::SessionError;
 pub(crate) use registry::Registry;
@@ -29,6 +31,7 @@ use crate::audit::{Audit, Entry, Kind};
 use crate::backend::{GuestUser, Place, PlaceFiles, PlaceSpec};
 use crate::engine::{Caller, Standing};
 use crate::error::BackendError;
+use crate::interpreter::Interpreter;
 
 /// One session.
 pub struct Session {
@@ -43,6 +46,8 @@ pub struct Session {
     /// How its sandbox is made, also the next one.
     place_spec: PlaceSpec,
     state: Mutex<State>,
+    /// Held by whoever starts an interpreter, so that there are no two of one name.
+    starting: tokio::sync::Mutex<()>,
     audit: Audit,
 }
 
@@ -54,6 +59,8 @@ struct State {
     used: Instant,
     paused: bool,
     running: BTreeMap<u32, Arc<Running>>,
+    /// Interpreters that stay, by the name of their context.
+    contexts: BTreeMap<String, Interpreter>,
     /// Bytes and entries that the disk held when they were last counted.
     disk: (u64, u64),
 }

@@ -80,6 +80,7 @@ impl Engine {
             used: now,
             paused: false,
             running: BTreeMap::new(),
+            contexts: BTreeMap::new(),
             disk: (0, 0),
         };
         let session = Arc::new(Session {
@@ -90,6 +91,7 @@ impl Engine {
             path: interpreters.iter().filter_map(|found| found.own_folder().map(str::to_owned)).collect(),
             place_spec,
             state: Mutex::new(state),
+            starting: tokio::sync::Mutex::default(),
             audit: self.audit.clone(),
             spec,
         });

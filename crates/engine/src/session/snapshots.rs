@@ -172,6 +172,7 @@ impl Engine {
                 return Err(SessionError::Missing(session.id.clone()));
             }
             state.running.clear();
+            state.contexts.clear();
             state.disk = (0, 0);
             state.place.replace(place)
         };

@@ -13,7 +13,7 @@ use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use engine::{Caller, CommandSpec, Session, SessionError, SessionSpec, Spoken};
+use engine::{Caller, CellSpec, CommandSpec, Session, SessionError, SessionSpec, Spoken};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -34,6 +34,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/sessions/{id}/pause", post(pause))
         .route("/v1/sessions/{id}/resume", post(resume))
         .route("/v1/sessions/{id}/exec", post(exec))
+        .route("/v1/sessions/{id}/run", post(run))
         .merge(processes::routes())
         .merge(files::routes())
         .merge(snapshots::routes())
@@ -155,6 +156,14 @@ async fn exec(
         teller.conclude(result.map_err(Refusal::from)).await;
     });
     Ok(event_stream(Events { queue, cancel }))
+}
+
+/// Code in an interpreter that stays. A client that goes away interrupts it.
+async fn run(State(shared): State<Arc<Shared>>, Path(id): Path<String>, request: Request) -> Result<Response, Refusal> {
+    let _underway = shared.runs.begin();
+    let (caller, session) = find(&shared, &request, &id)?;
+    let cell: CellSpec = parse(request, "{\"code\": \"1 + 1\"}").await?;
+    json(&shared.engine.run_in_session(&caller, &session, cell).await?)
 }
 
 impl From<SessionError> for Refusal {

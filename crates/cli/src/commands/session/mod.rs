@@ -2,6 +2,7 @@
 
 mod command;
 mod files;
+mod run;
 mod snapshots;
 
 use std::io::{self, BufWriter, Write};
@@ -32,6 +33,7 @@ enum Command {
     Create(Box<Create>),
     List(List),
     Show(Named),
+    Run(run::Run),
     Exec(command::Exec),
     Shell(command::Shell),
     Ps(Named),
@@ -142,6 +144,7 @@ impl SessionCommand {
             | Command::Ps(named)
             | Command::Pause(Pause { named })
             | Command::Resume(Resume { named }) => named.json,
+            Command::Run(run) => run.json,
             Command::Exec(exec) => exec.json,
             Command::Shell(_) => false,
             Command::Put(put) => put.json,
@@ -164,6 +167,7 @@ impl SessionCommand {
             Command::Create(create) => create.execute(&server),
             Command::List(list) => list.execute(&server),
             Command::Show(named) => named.show(&server),
+            Command::Run(run) => run.execute(&server),
             Command::Exec(exec) => exec.execute(&server),
             Command::Shell(shell) => shell.execute(&server),
             Command::Ps(named) => command::list(&server, &named.id, named.json),

@@ -1,0 +1,129 @@
+//! Code in an interpreter that stays: variables of one cell are there for the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use types::{CellResult, ExecRequest, LimitsSpec, Policy, Source};
+
+use super::Session;
+use super::error::SessionError;
+use super::spec::CommandSpec;
+use crate::backend::Connection;
+use crate::engine::{Caller, Engine};
+use crate::error::RunError;
+use crate::interpreter::{Cell, CellFrame, Driver, Interpreter};
+use crate::language;
+use crate::review::{self, Reviewed};
+
+/// How long an interpreter may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How much longer a cell may take to heed that its time is over.
+const GRACE: Duration = Duration::from_secs(2);
+/// Interpreters at once, in one session.
+const MOST_CONTEXTS: usize = 16;
+
+/// Code for an interpreter that stays.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CellSpec {
+    /// The code.
+    pub code: String,
+    /// Name of a recipe; `python` if absent.
+    pub language: Option<String>,
+    /// Which interpreter, if there is more than one of the language.
+    pub context: Option<String>,
+    /// `wall_ms` and `output_kb`; the rest is the session's.
+    pub limits: LimitsSpec,
+    /// What the static check may do with the code.
+    pub policy: Policy,
+}
+
+impl Engine {
+    /// Runs code in an interpreter of a session, which is started for the first. Dropping this interrupts the code.
+    pub async fn run_in_session(
+        &self,
+        caller: &Caller,
+        session: &Arc<Session>,
+        spec: CellSpec,
+    ) -> Result<CellResult, SessionError> {
+        Box::pin(self.run_cell(caller, session, spec)).await
+    }
+
+    async fn run_cell(
+        &self,
+        caller: &Caller,
+        session: &Arc<Session>,
+        spec: CellSpec,
+    ) -> Result<CellResult, SessionError> {
+        let _pass = self.enter(caller)?;
+        let language = spec.language.as_deref().unwrap_or("python").to_owned();
+        let request = ExecRequest {
+            language: Some(language.clone()),
+            code: Some(Source(spec.code.clone().into_bytes())),
+            policy: spec.policy,
+            ..ExecRequest::default()
+        };
+        let Reviewed { findings, refusal, .. } = review::review(&request, &self.settings).await?;
+        if let Some(rule) = refusal {
+            return Err(SessionError::Refused { rule });
+        }
+        let limits = spec.limits.resolve(&session.limits, &self.settings.ceiling).map_err(RunError::from)?;
+        self.audit.ready().await?;
+        let driver = Driver::of(&language).ok_or_else(|| RunError::UnknownLanguage(language.clone()))?;
+        let context = spec.context.unwrap_or_else(|| driver.language.to_owned());
+        let interpreter = self.interpreter(session, driver, &context).await?;
+        let code = spec.code;
+        let bytes = code.len();
+        let (wall, output) = (limits.wall, limits.output);
+        let cell = Cell { code, env: session.spec.env.clone(), cwd: None, wall, grace: GRACE, output };
+        let end = interpreter.run(cell, None).await?;
+        session.touch();
+        if end.is_lost() {
+            session.lock().contexts.remove(&context);
+        }
+        let frame = CellFrame {
+            id: crate::id::run_id(),
+            context: context.clone(),
+            language: driver.language.to_owned(),
+            backend: session.spec.backend,
+            isolation: session.place().map(|place| place.isolation()).unwrap_or_default(),
+            findings,
+            limits: &limits,
+        };
+        let result = end.result(frame);
+        let facts = serde_json::json!({
+            "run": result.run.id, "language": driver.language, "context": context, "code_bytes": bytes,
+            "ended": result.run.outcome, "usage": result.run.usage,
+        });
+        session.record(caller, "cell", facts).await?;
+        Ok(result)
+    }
+
+    /// The interpreter of a context, started if there is none that lives.
+    async fn interpreter(
+        &self,
+        session: &Arc<Session>,
+        driver: &'static Driver,
+        context: &str,
+    ) -> Result<Interpreter, SessionError> {
+        let contexts = session.starting.lock().await;
+        let known = session.lock().contexts.get(context).filter(|known| known.is_alive()).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        if session.lock().contexts.len() >= MOST_CONTEXTS {
+            return Err(RunError::Request("the session has 16 interpreters already").into());
+        }
+        let language = driver.language;
+        let found = language::program_of(language, &self.settings);
+        let missing = || RunError::InterpreterMissing { language, programs: language.to_owned() };
+        let argv = driver.argv(&found.ok_or_else(missing)?.program);
+        let command = CommandSpec { argv, ..CommandSpec::default() };
+        let process = session.launch(&command, Connection::Pipes, None).await?;
+        let begun = Interpreter::begin(process, driver, PATIENCE).await?;
+        session.lock().contexts.insert(context.to_owned(), begun.clone());
+        drop(contexts);
+        Ok(begun)
+    }
+}
