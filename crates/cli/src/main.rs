@@ -7,6 +7,7 @@ mod commands;
 mod failure;
 mod interrupt;
 mod options;
+mod program;
 mod table;
 mod terminal;
 mod unix;

@@ -96,17 +96,19 @@ impl Reader<'_> {
     fn code(&self, code: &[u8], name: &'static str) -> Report {
         match Language::by_name(name) {
             Some(language) => self.read(code, language, None),
-            None => unread(name),
+            None => unread(&format!("there is no static check for {name}"), None),
         }
     }
 
-    /// A file that comes with the code, if it is code too. Those of the caller's own disk are the caller's own.
+    /// A file that comes with the code, if it is code too.
     fn file(&self, path: &str, content: &FileContent) -> Option<Report> {
         let language = Language::by_file_name(path)?;
         let bytes = match content {
             FileContent::Text(text) => text.as_bytes().to_vec(),
             FileContent::Base64(text) => admission::decode(text)?,
-            FileContent::Host(_) => return None,
+            FileContent::Host(_) => {
+                return Some(unread(&format!("`{path}` is too large for a static check"), Some(path)));
+            }
         };
         let mut report = self.read(&bytes, language, Some(path));
         for finding in &mut report.findings {
@@ -175,17 +177,17 @@ impl Reader<'_> {
     }
 }
 
-/// A language without a reader: that must not look like a check that passed.
-fn unread(language: &str) -> Report {
+/// Code that is not read: that must not look like a check that passed.
+fn unread(why: &str, file: Option<&str>) -> Report {
     let finding = Finding {
         rule: "policy.unread".to_owned(),
         severity: Severity::Medium,
         points: 0,
         line: 1,
         column: 1,
-        message: format!("there is no static check for {language}: nothing was judged"),
+        message: format!("{why}: nothing was judged"),
         blocks: false,
-        file: None,
+        file: file.map(str::to_owned),
     };
     Report { findings: vec![finding], ..Report::default() }
 }

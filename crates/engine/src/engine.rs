@@ -144,6 +144,12 @@ impl Engine {
         self
     }
 
+    /// Says that a run will come, so that what takes time and needs to know nothing of it begins beside whatever comes
+    /// before it.
+    pub fn expect_run(&self) {
+        self.backend.expect();
+    }
+
     /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure,
     /// or the caller's mistake. Either is in the audit trail before it is returned.
     pub async fn execute(
@@ -167,7 +173,12 @@ impl Engine {
     ) -> Result<Executed, RunError> {
         let _pass = self.gate.enter(caller)?;
         // 2 review comes first in time where it needs only the text; 1 admit turns the request into a plan.
-        let Reviewed { mut findings, refusal, policy } = review::review(&request, &self.settings).await?;
+        let own_code = match &mut delivery.inputs {
+            Some(inputs) => review::with_own_code(&request, &self.settings, *inputs)?,
+            None => None,
+        };
+        let to_check = own_code.as_ref().unwrap_or(&request);
+        let Reviewed { mut findings, refusal, policy } = review::review(to_check, &self.settings).await?;
         account.policy(policy);
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));

@@ -1,9 +1,11 @@
 //! Step 2: what the policy says of the code, before anything is started.
 
-use types::{ExecRequest, Finding, Policy};
+use policy::Language;
+use types::{ExecRequest, FileContent, Finding, InputFile, Policy};
 
 use crate::check::{self, Checked};
 use crate::error::RunError;
+use crate::files::{Inputs, read_own};
 use crate::settings::Settings;
 
 /// Up to here reading costs less than moving it to another thread; beyond, it would hold up the other runs.
@@ -16,6 +18,25 @@ pub(crate) struct Reviewed {
     pub(crate) refusal: Option<String>,
     /// By what it was judged.
     pub(crate) policy: Policy,
+}
+
+/// How much of the caller's own files is read.
+const MAX_OWN: usize = 4 << 20;
+
+/// The request with the code among the caller's own files in it, if there is any and it is to be checked.
+pub(crate) fn with_own_code(
+    request: &ExecRequest,
+    settings: &Settings,
+    inputs: &mut dyn Inputs,
+) -> Result<Option<ExecRequest>, RunError> {
+    let is_code = |path: &str| Language::by_file_name(path).is_some();
+    let is_own = |file: &InputFile| matches!(file.content, FileContent::Host(_)) && is_code(file.path.as_str());
+    if request.policy.max(settings.policy.least) == Policy::Off || !request.files.iter().any(is_own) {
+        return Ok(None);
+    }
+    let mut request = request.clone();
+    read_own(&mut request, inputs, MAX_OWN, is_code)?;
+    Ok(Some(request))
 }
 
 /// Checks a request's code and command. A check that cannot be made is an error or a finding, never a silent pass.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::settings;
 use counting::Counting;
-use engine::{Backend, Caller, Delivery, Engine, Filter, PolicySettings, Reader, Settings, check};
+use engine::{Backend, Caller, Delivery, Engine, Filter, OwnFiles, PolicySettings, Reader, Settings, check};
 use types::{
     ExecRequest, ExecResult, FileContent, ImportLists, InputFile, Outcome, Policy, PolicyFile, RelPath, Source,
     ToolFiles,
@@ -45,6 +45,27 @@ async fn guard_refuses_with_the_rule_and_a_word_for_who_wrote_it() {
     assert!(!result.ok && result.stdout.is_empty() && result.isolation.layers.is_empty());
     assert!(result.findings.iter().any(|finding| finding.blocks && finding.line == 1));
     assert_eq!((result.feedback[0].kind.as_str(), result.feedback[0].line), ("python.process.start", Some(1)));
+}
+
+/// What the command line takes from the disk with `--file` was written by somebody, too.
+#[tokio::test(flavor = "current_thread")]
+async fn code_among_the_callers_own_files_is_checked() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut large = SYSTEM.to_owned();
+    large.extend(std::iter::repeat_n("\n# nothing", 1 << 20));
+    for (content, policy, rule) in
+        [(SYSTEM, Policy::Guard, "python.process.start"), (large.as_str(), Policy::Strict, "policy.unread")]
+    {
+        let path = folder.join(format!("own-{}.py", content.len()));
+        fs::write(&path, content).unwrap();
+        let file = InputFile { path: RelPath::new("helper.py").unwrap(), content: FileContent::Host(path) };
+        let request = ExecRequest { files: vec![file], ..python("import helper", policy) };
+        let (engine, mut own) = (Engine::open(settings()).unwrap(), OwnFiles);
+        let delivery = Delivery { inputs: Some(&mut own), ..Delivery::default() };
+        let result = engine.execute(&Caller::default(), request, delivery).await.unwrap();
+        assert_eq!(result.outcome, Outcome::Refused { rule: rule.to_owned() });
+        assert_eq!(result.findings[0].file.as_deref(), Some("helper.py"));
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]

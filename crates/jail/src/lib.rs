@@ -30,7 +30,7 @@ pub use way_out::{
     MTU as NETWORK_MTU, RESOLVER as NETWORK_RESOLVER, STEP as NETWORK_STEP, receive as receive_descriptor,
 };
 pub use wire::{
-    Bind, BindKind, Cost, Create, Disk, End, Extent, FromKeeper, GuestIds, Limits, MAX_MESSAGE, ProcessId,
+    Bind, BindKind, ByteBuf, Cost, Create, Disk, End, Extent, FromKeeper, GuestIds, Limits, MAX_MESSAGE, ProcessId,
     ProcessOrder, SandboxId, SessionNews, SessionOrder, Setup, Start, ToKeeper, Trouble, Zygote, ZygoteId,
 };
 

@@ -5,6 +5,7 @@
 mod session;
 
 use serde::{Deserialize, Serialize};
+pub use serde_bytes::ByteBuf;
 use types::{Layer, LimitKind};
 
 pub use session::{Disk, Extent, GuestIds, ProcessId, ProcessOrder, SessionNews, SessionOrder};
@@ -32,7 +33,7 @@ pub struct Setup {
     /// Symbolic links, as `(guest path, target)`.
     pub links: Vec<(String, String)>,
     /// Small files, as `(guest path, content)`.
-    pub files: Vec<(String, Vec<u8>)>,
+    pub files: Vec<(String, ByteBuf)>,
     /// A cgroup that was handed over; found by itself if absent.
     pub cgroup: Option<String>,
     /// Whether there will be zygotes, whose workers the keeper may have to adopt.

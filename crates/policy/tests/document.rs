@@ -6,7 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use policy::{Language, Match, Names, Rule, rules_of};
-use types::Severity;
 
 const BEGIN: &str = "<!-- rules: begin -->\n";
 const END: &str = "<!-- rules: end -->\n";
@@ -21,7 +20,7 @@ fn tables() -> String {
         writeln!(text, "| rule | severity | points | says | matches |\n|---|---|---|---|---|").unwrap();
         for rule in rules {
             let message = rule.message.replace("{}", "…").replace('|', "\\|");
-            let (severity, points) = (severity(rule.severity), rule.points);
+            let (severity, points) = (rule.severity.name(), rule.points);
             writeln!(text, "| `{}` | {severity} | {points} | {message} | {} |", rule.id, matches(rule)).unwrap();
         }
     }
@@ -46,16 +45,6 @@ fn matches(rule: &Rule) -> String {
 fn list(names: &Names) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(" ")
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Low => "low",
-        Severity::Medium => "medium",
-        Severity::High => "high",
-        Severity::Critical => "critical",
-    }
 }
 
 #[test]

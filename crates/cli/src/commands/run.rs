@@ -1,20 +1,19 @@
 //! `saggar run`: a program in a fresh sandbox.
 
-use std::ffi::OsStr;
-use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use engine::{Caller, Delivery, Engine, OutFolder, OwnFiles, Settings, Stdin};
-use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome, RelPath, Source};
+use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome};
 
 use super::image::Said;
 use crate::client;
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
 use crate::interrupt::Interrupt;
-use crate::options::{Options, wrong};
+use crate::options::Options;
+use crate::program::Program;
 use crate::terminal::Live;
 use crate::window::Window;
 
@@ -24,15 +23,8 @@ use crate::window::Window;
     after_help = "Examples:\n  saggar run -c 'print(\"hello\")'\n  saggar run script.py --timeout 5s --memory 256M -- first second\n  echo 'echo hi' | saggar run -l bash -\n\nExit code: the program's own; 124 time limit, 137 another limit, 128+N signal N, 126 refused, 130 cancelled, 125 saggar failed, 2 wrong usage."
 )]
 pub(crate) struct Run {
-    /// The program, or - to read it from standard input
-    #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code")]
-    file: Option<PathBuf>,
-    /// The program's text
-    #[arg(short, value_name = "CODE")]
-    code: Option<String>,
-    /// Language [default: by the file's ending, else python]
-    #[arg(short, long)]
-    language: Option<String>,
+    #[command(flatten)]
+    program: Program,
     /// Install what the script's own metadata asks for (PEP 723), and run it with that
     #[arg(long)]
     script_deps: bool,
@@ -46,23 +38,14 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
         let mut request = self.options.request()?;
-        let from_stdin = self.file.as_deref() == Some(Path::new("-"));
-        let code = match (&self.file, self.code) {
-            (_, Some(code)) => code.into_bytes(),
-            (Some(path), None) => read_code(path)?,
-            (None, None) => return Err(wrong("give a FILE or -c CODE".to_owned())),
-        };
-        let name = self.file.as_deref().filter(|_| !from_stdin).and_then(Path::file_name).and_then(OsStr::to_str);
-        request.language = self.language.or_else(|| name.and_then(engine::for_file_name).map(str::to_owned));
-        request.file_name = name.and_then(|name| RelPath::new(name).ok());
+        self.program.put_into(&mut request)?;
         let is_python =
             request.language.as_deref().is_none_or(|language| matches!(language, "python" | "python3" | "py"));
-        if is_python {
-            request.image = with_dependencies(&code, request.image, self.script_deps, &self.options, config)?;
+        if let Some(code) = request.code.as_ref().filter(|_| is_python) {
+            request.image = with_dependencies(&code.0, request.image, self.script_deps, &self.options, config)?;
         }
-        request.code = Some(Source(code));
         request.args = self.args;
-        carry_out(request, &self.options, from_stdin, config)
+        carry_out(request, &self.options, self.program.is_stdin(), config)
     }
 }
 
@@ -88,16 +71,6 @@ fn with_dependencies(
     });
     said.bar.finish_and_clear();
     Ok(built?.or(image))
-}
-
-pub(crate) fn read_code(path: &Path) -> Result<Vec<u8>, Failure> {
-    let mut code = Vec::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_end(&mut code)
-    } else {
-        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut code))
-    };
-    read.map(|_| code).map_err(|e| Failure::input(path, e))
 }
 
 /// What connects a run with our caller, wherever it is carried out.
@@ -153,6 +126,7 @@ fn locally(
 ) -> Result<(ExecResult, Option<Live>), Failure> {
     let Ends { stdin, mut live, mut out, interrupt, window: _ } = ends;
     let engine = Engine::open(Settings::load(config)?)?;
+    engine.expect_run();
     let result = in_runtime(async {
         let delivery = Delivery {
             stdin: Some(stdin.map_or(Stdin::Bytes(Vec::new()), Stdin::Descriptor)),
@@ -164,6 +138,8 @@ fn locally(
         };
         Ok(engine.execute(caller, request, delivery).await?)
     })?;
+    // Everything is written down: the caller need not wait while it is put away. The keeper ends when we do.
+    std::mem::forget(engine);
     Ok((result, live))
 }
 

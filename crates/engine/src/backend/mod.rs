@@ -42,6 +42,8 @@ pub trait Backend: Send + Sync {
     fn open<'a>(&'a self, _spec: &'a PlaceSpec) -> BoxFuture<'a, Result<Arc<dyn Place>, BackendError>> {
         Box::pin(async { Err(BackendError::NoSessions { backend: self.kind() }) })
     }
+    /// A run will come: what takes time and needs to know nothing of it may begin.
+    fn expect(&self) {}
     /// Lets go of what it keeps for runs that have not come in a while.
     fn drain(&self) {}
 }

@@ -7,6 +7,7 @@ mod collect;
 mod deliver;
 mod glob;
 mod input;
+mod own;
 mod place;
 mod tree;
 
@@ -15,6 +16,7 @@ pub use collect::{Made, Receive, Received};
 pub use deliver::OutFolder;
 pub(crate) use glob::Glob;
 pub use input::{Input, Inputs, OwnFiles};
+pub(crate) use own::read_own;
 pub use place::Executable;
 pub(crate) use place::Placed;
 pub use tree::WorkTree;

@@ -1,12 +1,10 @@
 //! What is put before a model: the program as it would run, and the files that it would find.
 
-use std::io::{self, Read};
-
 use sha2::{Digest, Sha256};
 use types::{ExecRequest, FileContent};
 
 use crate::error::RunError;
-use crate::files::Inputs;
+use crate::files::{Inputs, read_own};
 use crate::language;
 
 /// The most that a model is asked to read. Larger programs are refused, not cut: what is cut off runs as well.
@@ -31,26 +29,9 @@ pub(super) enum Unreadable {
     TooLarge,
 }
 
-/// Reads the files of the caller's machine that a request names, as far as they are text that a model could be shown.
-/// They are opened again when they are placed: whoever owns them could change them in between, and is who asks.
+/// Reads the caller's own files, as far as a model could be shown them.
 pub(crate) fn read_own_files(request: &mut ExecRequest, inputs: &mut dyn Inputs) -> Result<(), RunError> {
-    let mut room = MAX_BYTES;
-    for (index, file) in request.files.iter_mut().enumerate() {
-        let FileContent::Host(path) = &file.content else { continue };
-        let unreadable = |source| RunError::Input { path: path.clone(), source };
-        let mut content = inputs.open(index, path).map_err(unreadable)?.content;
-        let mut start = Vec::new();
-        (&mut content).take(room as u64 + 1).read_to_end(&mut start).map_err(unreadable)?;
-        // A door that hands over files one after the other wants each to be read to its end.
-        io::copy(&mut content, &mut io::sink()).map_err(unreadable)?;
-        if start.len() <= room
-            && let Ok(text) = String::from_utf8(start)
-        {
-            room -= text.len();
-            file.content = FileContent::Text(text);
-        }
-    }
-    Ok(())
+    read_own(request, inputs, MAX_BYTES, |_| true)
 }
 
 impl Subject {

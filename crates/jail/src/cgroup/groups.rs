@@ -15,11 +15,12 @@ pub(crate) struct Groups {
     prefix: String,
     /// Whose runs are over, oldest first; whether they are empty is looked at when one is wanted.
     spare: Vec<Group>,
+    is_swept: bool,
 }
 
 impl Groups {
     pub(crate) fn new(tree: Tree) -> Self {
-        Self { tree, prefix: prefix(), spare: Vec::new() }
+        Self { tree, prefix: prefix(), spare: Vec::new(), is_swept: false }
     }
 
     /// The meters of every group.
@@ -45,6 +46,13 @@ impl Groups {
         }
         self.spare.push(group);
         (self.spare.len() > MOST_SPARE).then(|| self.spare.remove(0))
+    }
+
+    /// Removes, once, what keepers that were killed have left. Nobody should wait for it.
+    pub(crate) fn sweep(&mut self) {
+        if !std::mem::replace(&mut self.is_swept, true) {
+            self.tree.sweep();
+        }
     }
 
     /// Every spare group, to be removed.

@@ -56,6 +56,15 @@ impl Tree {
         }
     }
 
+    /// Removes what keepers that were killed have left here.
+    fn sweep(&self) {
+        match self {
+            Self::V1(tree) => tree.folders().for_each(|folder| place::sweep(folder)),
+            Self::V2(tree) => place::sweep(&tree.parent),
+            Self::None => {}
+        }
+    }
+
     /// A new, empty group with the run's limits on it.
     fn create(&self, name: &str, limits: &Limits) -> Result<Option<Group>, Errno> {
         Ok(match self {

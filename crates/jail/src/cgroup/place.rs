@@ -100,7 +100,6 @@ fn v1_tree(hierarchies: &[Hierarchy], folder: impl Fn(&Hierarchy) -> Option<Path
     if tree.is_empty() {
         return Tree::None;
     }
-    [&tree.memory, &tree.pids, &tree.cpu, &tree.cpuacct].into_iter().flatten().for_each(|path| sweep(path));
     Tree::V1(tree)
 }
 
@@ -168,7 +167,6 @@ fn enable(parent: &Path) -> Option<v2::Tree> {
     if controllers.is_empty() {
         return None;
     }
-    sweep(parent);
     Some(v2::Tree { parent: parent.to_path_buf(), controllers })
 }
 
@@ -179,7 +177,7 @@ pub(crate) fn prefix() -> String {
 }
 
 /// Removes groups of keepers that were killed before they could.
-fn sweep(parent: &Path) {
+pub(super) fn sweep(parent: &Path) {
     // Numbers of another container's processes mean nothing here: what it has made is its own to sweep.
     let Some(ours) = numbers() else { return };
     // Named first, removed afterwards: a folder that changes while it is read may skip entries.

@@ -68,6 +68,10 @@ impl Tree {
         self.layers().is_empty()
     }
 
+    pub(super) fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.memory, &self.pids, &self.cpu, &self.cpuacct].into_iter().flatten()
+    }
+
     pub(super) fn layers(&self) -> Vec<Layer> {
         let mut layers = Vec::new();
         layers.extend(self.memory.as_ref().map(|_| Layer::CgroupMemory));

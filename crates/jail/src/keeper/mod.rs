@@ -393,6 +393,7 @@ impl Keeper {
     }
 
     fn empty_groups(&mut self) {
+        self.groups.sweep();
         for group in self.groups.empty() {
             self.sweeper.take(Remains { fds: Vec::new(), group: Some(group) });
         }

@@ -3,18 +3,17 @@
 mod sarif;
 mod show;
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use engine::{Checked, Engine, Settings};
 use serde::Serialize;
-use types::{Finding, RelPath, Source};
+use types::Finding;
 
-use super::run::read_code;
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
-use crate::options::{Lists, PolicyOption, wrong};
+use crate::options::{Lists, PolicyOption};
+use crate::program::Program;
 
 /// Say what code would do, without running it
 #[derive(Debug, Args)]
@@ -22,15 +21,8 @@ use crate::options::{Lists, PolicyOption, wrong};
     after_help = "Examples:\n  saggar check script.py\n  saggar check -c 'import os; os.system(\"id\")' --json\n  saggar check --policy strict --allow-import math --allow-import json solution.py\n\nExit code: 0 if nothing blocks, 1 if something blocks or the code cannot be parsed, 2 wrong usage."
 )]
 pub(crate) struct Check {
-    /// The code, or - to read it from standard input
-    #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code")]
-    file: Option<PathBuf>,
-    /// The code's text
-    #[arg(short, value_name = "CODE")]
-    code: Option<String>,
-    /// Language [default: by the file's ending, else python]
-    #[arg(short, long)]
-    language: Option<String>,
+    #[command(flatten)]
+    program: Program,
     /// What blocks
     #[arg(long, value_enum, default_value = "guard")]
     policy: PolicyOption,
@@ -67,18 +59,9 @@ struct Place<'a> {
 
 impl Check {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let from_stdin = self.file.as_deref() == Some(Path::new("-"));
-        let code = match (&self.file, self.code) {
-            (_, Some(code)) => code.into_bytes(),
-            (Some(path), None) => read_code(path)?,
-            (None, None) => return Err(wrong("give a FILE or -c CODE".to_owned())),
-        };
-        let name = self.file.as_deref().filter(|_| !from_stdin).and_then(Path::file_name).and_then(OsStr::to_str);
         let mut request = self.lists.request()?;
         request.policy = self.policy.into();
-        request.language = self.language.or_else(|| name.and_then(engine::for_file_name).map(str::to_owned));
-        request.file_name = name.and_then(|name| RelPath::new(name).ok());
-        request.code = Some(Source(code));
+        self.program.put_into(&mut request)?;
         let settings = Settings::load(config)?;
         let mut checked = engine::check(&request, &settings)?;
         if self.review {
@@ -89,7 +72,7 @@ impl Check {
         }
         let ok = checked.report.refused_by.is_none() && checked.report.syntax_error.is_none();
         let code = request.code.map(|code| code.0).unwrap_or_default();
-        let shown = self.file.as_deref().filter(|_| !from_stdin).map_or("<code>".into(), |path| path.to_string_lossy());
+        let shown = self.program.path().map_or("<code>".into(), |path| path.to_string_lossy());
         if self.json {
             print_json(&answer(&checked, ok))?;
         } else if self.sarif {

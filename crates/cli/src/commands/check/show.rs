@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use engine::{Checked, RunError};
-use types::{Finding, Severity};
+use types::Finding;
 
 use crate::failure::{Failure, visible};
 
@@ -34,7 +34,7 @@ fn one(text: &mut String, finding: &Finding, lines: &[&str], name: &str) {
         "{name}:{}:{}: {} {} ({} points{blocks})\n  {}",
         finding.line,
         finding.column,
-        severity(finding.severity),
+        finding.severity.name(),
         finding.rule,
         finding.points,
         finding.message,
@@ -64,16 +64,6 @@ fn verdict(checked: &Checked) -> String {
             report.findings.len(),
             report.points
         ),
-    }
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Low => "low",
-        Severity::Medium => "medium",
-        Severity::High => "high",
-        Severity::Critical => "critical",
     }
 }
 

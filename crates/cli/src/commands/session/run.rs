@@ -10,9 +10,10 @@ use serde_json::Value;
 use types::{ExecResult, LimitsSpec, parse_duration};
 
 use super::{address, body};
-use crate::commands::run::{exit_code, read_code};
+use crate::commands::run::exit_code;
 use crate::failure::{Failure, print_json, unheard};
 use crate::options::wrong;
+use crate::program;
 use crate::terminal::Live;
 use crate::unix::{Server, broken};
 
@@ -49,7 +50,7 @@ impl Run {
         let code = match (self.code, &self.file) {
             (Some(code), _) => code,
             (None, Some(file)) => {
-                String::from_utf8(read_code(file)?).map_err(|_| wrong("the code must be UTF-8 text".to_owned()))?
+                String::from_utf8(program::read(file)?).map_err(|_| wrong("the code must be UTF-8 text".to_owned()))?
             }
             (None, None) => return Err(wrong("give a FILE or -c CODE".to_owned())),
         };

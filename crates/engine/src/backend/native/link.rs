@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jail::{
-    Cost, Create, End, FromKeeper, KeeperHandle, Limits, SandboxId, SessionOrder, Setup, Start, ToKeeper, Trouble,
-    ZygoteId,
+    Cost, Create, End, FromKeeper, KeeperHandle, Limits, SandboxId, SessionOrder, Setup, SpawnError, Start, ToKeeper,
+    Trouble, ZygoteId,
 };
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
@@ -76,10 +76,14 @@ struct Waiting {
     board: Option<Arc<Board>>,
 }
 
+/// Starts a keeper, which then waits to be told what its sandboxes look like.
+pub(super) fn start_keeper() -> Result<KeeperHandle, SpawnError> {
+    KeeperHandle::spawn(KEEPER)
+}
+
 impl Link {
-    /// Starts a keeper; it is told at once what its sandboxes look like.
-    pub(super) fn open(setup: Setup) -> Result<Arc<Self>, BackendError> {
-        let keeper = KeeperHandle::spawn(KEEPER)?;
+    /// Tells a keeper what its sandboxes look like, and listens to it from now on.
+    pub(super) fn open(keeper: KeeperHandle, setup: Setup) -> Result<Arc<Self>, BackendError> {
         keeper.send(&ToKeeper::Setup(setup), &[]).map_err(|_| BackendError::KeeperGone)?;
         #[expect(
             deprecated,

@@ -10,9 +10,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jail::{Create, End, Trouble};
+use jail::{Create, End, KeeperHandle, SpawnError, Trouble};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -36,6 +37,8 @@ pub(crate) struct Native {
     /// Whether its keepers have zygotes.
     zygotes: bool,
     links: Mutex<BTreeMap<Root, Kept>>,
+    /// A keeper that was started before it was known what its sandboxes look like.
+    early: Mutex<Option<JoinHandle<Result<KeeperHandle, SpawnError>>>>,
 }
 
 /// A keeper, and the image that its root is made from: as long as it lives, so do the layers.
@@ -47,7 +50,7 @@ struct Kept {
 impl Native {
     /// `cgroup` is a group that was handed over, if any.
     pub(crate) fn new(cgroup: Option<String>, zygotes: bool) -> Self {
-        Self { cgroup, zygotes, links: Mutex::new(BTreeMap::new()) }
+        Self { cgroup, zygotes, links: Mutex::default(), early: Mutex::default() }
     }
 
     fn link(&self, spec: &SandboxSpec) -> Result<Arc<Link>, BackendError> {
@@ -59,7 +62,12 @@ impl Native {
         if let Some(kept) = links.get(&root).filter(|kept| kept.link.is_alive()) {
             return Ok(Arc::clone(&kept.link));
         }
-        let link = Link::open(root.setup(self.cgroup.clone(), self.zygotes && root.has_zygotes()))?;
+        let early = self.early.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let keeper = match early.and_then(|starting| starting.join().ok()) {
+            Some(keeper) => keeper?,
+            None => link::start_keeper()?,
+        };
+        let link = Link::open(keeper, root.setup(self.cgroup.clone(), self.zygotes && root.has_zygotes()))?;
         links.insert(root, Kept { link: Arc::clone(&link), _image: image });
         Ok(link)
     }
@@ -68,6 +76,12 @@ impl Native {
 impl Backend for Native {
     fn kind(&self) -> BackendKind {
         BackendKind::Native
+    }
+
+    fn expect(&self) {
+        // Without a thread for it, it is started when it is needed.
+        let starting = std::thread::Builder::new().name("keeper".to_owned()).spawn(link::start_keeper);
+        *self.early.lock().unwrap_or_else(PoisonError::into_inner) = starting.ok();
     }
 
     fn drain(&self) {

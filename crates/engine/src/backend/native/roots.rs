@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use jail::{Bind, BindKind, Setup};
+use jail::{Bind, BindKind, ByteBuf, Setup};
 
 use super::SandboxSpec;
 use crate::error::BackendError;
@@ -105,7 +105,7 @@ impl Root {
             add_of_sessions(&mut setup);
         }
         if zygotes {
-            setup.files.push((LIBRARY.to_owned(), ZYGOTE.to_owned()));
+            setup.files.push((LIBRARY.to_owned(), ByteBuf::from(ZYGOTE)));
         }
         setup
     }
@@ -135,12 +135,16 @@ fn add_own(setup: &mut Setup, base: Base, resolver: &str) {
         setup.links.push((format!("/dev/{path}"), target.to_owned()));
     }
     for (path, content) in [("passwd", PASSWD), ("group", GROUP), ("hosts", HOSTS), ("resolv.conf", resolver)] {
-        setup.files.push((format!("/etc/{path}"), content.into()));
+        setup.files.push((format!("/etc/{path}"), bytes(content)));
     }
     if base == Base::Host {
-        setup.files.push(("/etc/nsswitch.conf".to_owned(), NSSWITCH.into()));
+        setup.files.push(("/etc/nsswitch.conf".to_owned(), bytes(NSSWITCH)));
     }
-    setup.files.extend(drivers().map(|(path, content)| (path.to_owned(), content.into())));
+    setup.files.extend(drivers().map(|(path, content)| (path.to_owned(), bytes(content))));
+}
+
+fn bytes(text: &str) -> ByteBuf {
+    ByteBuf::from(text.as_bytes())
 }
 
 /// What sandboxes that stay have on top.
@@ -148,7 +152,7 @@ fn add_of_sessions(setup: &mut Setup) {
     setup.sessions = true;
     for (path, content) in [("/etc/passwd", SESSION_PASSWD), ("/etc/group", SESSION_GROUP)] {
         setup.files.retain(|(known, _)| known != path);
-        setup.files.push((path.to_owned(), content.into()));
+        setup.files.push((path.to_owned(), bytes(content)));
     }
     setup.links.push(("/dev/ptmx".to_owned(), "pts/ptmx".to_owned()));
     if Path::new(TERMINAL).exists() {
