@@ -27,6 +27,7 @@ mod network;
 mod policy_settings;
 mod pool;
 mod queue;
+mod remove;
 mod review;
 mod run;
 mod session;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
 
-use super::{CONTENT, DRAFT, Held, LOCK, LayerError, LayerName, LayerRecord, RECORD, Store, remove};
+use super::{CONTENT, DRAFT, Held, LOCK, LayerError, LayerName, LayerRecord, RECORD, Store};
+use crate::remove;
 
 /// A layer that is being made. Dropped unsealed, it is removed; so it is when its maker dies, by the next who opens the
 /// store.
@@ -79,7 +80,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if self.lock.is_some() {
-            let _ = remove::tree(&self.folder);
+            let _ = remove::folder(&self.folder);
         }
     }
 }

@@ -6,7 +6,6 @@
 
 mod draft;
 mod error;
-mod remove;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+
+use crate::remove;
 
 pub(crate) use draft::Draft;
 pub use error::LayerError;
@@ -180,7 +181,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(failed(error)),
         }
-        remove::tree(&gone).map_err(failed)?;
+        remove::folder(&gone).map_err(failed)?;
         Ok(true)
     }
 
@@ -200,7 +201,7 @@ impl Store {
             match free {
                 Ok(lock) if lock.is_some() || is_old() => {
                     // Somebody else may be at it as well.
-                    let _ = remove::tree(&folder);
+                    let _ = remove::folder(&folder);
                 }
                 _ => {}
             }

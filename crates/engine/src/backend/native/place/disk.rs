@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::backend::{LayerId, Origin, Snapshotted};
 use crate::error::BackendError;
 use crate::layers::{Held, LayerName, LayerRecord, Store};
+use crate::remove;
 
 /// Where disks are, below the state folder.
 const SESSIONS: &str = "sessions";
@@ -108,7 +109,7 @@ impl SessionDisk {
     /// Removes it; nothing uses it any more.
     pub(super) fn remove(&self) {
         // What stays is removed with the next session that is made.
-        let _ = fs::remove_dir_all(self.state.join(&self.folder));
+        let _ = remove::folder(&self.state.join(&self.folder));
     }
 }
 
@@ -139,7 +140,7 @@ fn make_skeleton(state: &Path) -> io::Result<()> {
     make_owned(&aside.join("tmp"), 0o1777, 0)?;
     match fs::rename(&aside, &path) {
         // Somebody else was as fast.
-        Err(_) if path.is_dir() => fs::remove_dir_all(&aside),
+        Err(_) if path.is_dir() => remove::folder(&aside),
         other => other,
     }
 }
@@ -150,7 +151,7 @@ fn sweep(state: &Path) {
         let path = entry.path();
         let Ok(lock) = File::open(path.join(LOCK)) else { continue };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::remove_dir_all(&path);
+            let _ = remove::folder(&path);
         }
     }
 }

@@ -19,8 +19,9 @@ use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use types::GuestPath;
 
-use super::{guest, remove};
+use super::guest;
 use crate::backend::{BoxFuture, FileContentStream, FileEntry, FileError, FileKind, GuestUser, PlaceFiles};
+use crate::remove;
 
 /// Links end at the sandbox's root; those of `/proc` that lead anywhere are not followed.
 const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_MAGICLINKS);

@@ -4,7 +4,6 @@ mod board;
 mod disk;
 mod files;
 mod process;
-mod remove;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,17 +1,26 @@
-//! Removing a tree that a guest has filled, and goes on filling: through no link, however deep it is.
+//! Removing a tree that a guest has filled, and may go on filling: through no link, however deep, whatever its modes.
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 /// Folders that are held open on the way down; what lies deeper is first brought up.
 const DEEPEST: usize = 64;
 
+/// Removes a folder of ours with all that is in it. Nothing there is no error.
+pub(crate) fn folder(path: &Path) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    tree(CWD, &name)
+}
+
 /// Removes `name` in `folder`, with all below it. Nothing there is no error.
-pub(super) fn tree(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+pub(crate) fn tree(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(Errno::ISDIR | Errno::PERM) => {}
@@ -66,20 +75,19 @@ fn empty(folder: BorrowedFd<'_>, top: &OwnedFd, brought_up: &mut u64) -> io::Res
     }
 }
 
-/// Opens a folder, whatever its mode; `None` if it is gone.
+/// Opens a folder that we may empty, whatever its mode was; `None` if it is gone.
 fn open(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<OwnedFd>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(folder, name, flags, Mode::empty()) {
-        Ok(fd) => Ok(Some(fd)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(Errno::ACCESS) => {
-            let reach = openat(folder, name, flags | OFlags::PATH, Mode::empty())?;
-            rustix::fs::chmodat(&reach, c".", Mode::RWXU, AtFlags::empty())
-                .or_else(|_| rustix::fs::chmodat(folder, name, Mode::RWXU, AtFlags::empty()))?;
-            Ok(Some(openat(folder, name, flags, Mode::empty())?))
-        }
-        Err(errno) => Err(errno.into()),
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let reach = match openat(folder, name, flags | OFlags::PATH, Mode::empty()) {
+        Ok(reach) => reach,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    if !geteuid().is_root() {
+        // By descriptor: a name could lead elsewhere by now. Where it does not help, the next call says so.
+        let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", reach.as_raw_fd()), Mode::RWXU);
     }
+    Ok(Some(openat(&reach, c".", flags | OFlags::RDONLY, Mode::empty())?))
 }
 
 fn names(folder: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
@@ -97,7 +105,7 @@ fn names(folder: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn a_deep_tree_goes_and_what_its_links_name_stays() {
@@ -106,6 +114,9 @@ mod tests {
         fs::create_dir_all(&doomed).unwrap();
         fs::write(&kept, "x").unwrap();
         symlink(&scratch, doomed.join("link")).unwrap();
+        fs::create_dir(doomed.join("locked")).unwrap();
+        fs::write(doomed.join("locked/file"), "x").unwrap();
+        fs::set_permissions(doomed.join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folder = rustix::fs::open(&doomed, flags, Mode::empty()).unwrap();
         for _ in 0..3000 {
@@ -116,7 +127,7 @@ mod tests {
         tree(above.as_fd(), c"doomed").unwrap();
         assert!(!doomed.exists());
         assert!(kept.exists());
-        tree(above.as_fd(), c"doomed").unwrap();
-        fs::remove_dir_all(&scratch).unwrap();
+        super::folder(&scratch).unwrap();
+        assert!(!scratch.exists());
     }
 }
