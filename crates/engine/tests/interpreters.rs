@@ -428,7 +428,8 @@ async fn node_is_interrupted_in_a_loop_and_while_it_waits() {
         }
         // Enough to make it collect what nobody awaits any more.
         let code = "let junk = []; for (let i = 0; i < 2e6; i++) junk.push({ i }); kept";
-        assert_eq!(value(&run(&node, code).await), Some("5"));
+        let result = run(&node, code).await;
+        assert_eq!(value(&result), Some("5"), "{:?}", result.run);
     }
 }
 

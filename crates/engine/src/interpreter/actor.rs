@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use types::Outcome;
 
+use super::driver::Interrupt;
 use super::event::Event;
 use super::heard::{Along, CellEnd, Ending, Heard, Stopped};
 use super::lines::Lines;
@@ -40,6 +41,7 @@ pub(super) struct Actor {
     ended: BoxFuture<'static, Result<Ended, BackendError>>,
     control: Arc<dyn Control>,
     interrupted: watch::Receiver<u64>,
+    interrupt: Interrupt,
     lines: Lines,
     idle: Idle,
     words: Vec<u8>,
@@ -64,6 +66,7 @@ impl Actor {
     pub(super) fn new(
         process: Process,
         interrupted: watch::Receiver<u64>,
+        interrupt: Interrupt,
         last_words: Arc<Mutex<Option<String>>>,
     ) -> Result<Self, InterpreterError> {
         let input = process.input.ok_or_else(|| InterpreterError::NotStarted("it has no input".to_owned()))?;
@@ -73,6 +76,7 @@ impl Actor {
             ended: process.ended,
             control: process.control,
             interrupted,
+            interrupt,
             lines: Lines::default(),
             idle: Idle::new(),
             words: Vec::new(),
@@ -196,7 +200,7 @@ impl Actor {
                         ending.lost = Some(Outcome::Signaled { signal: 9 });
                         break;
                     }
-                    let _ = self.control.signal(SIGINT);
+                    self.interrupt(id);
                     act = next_act(now, deadline, cell.grace);
                 },
                 // An error is the end of all handles, and so of who waits.
@@ -219,6 +223,16 @@ impl Actor {
         }
         let _ = reply.send(end);
         is_lost
+    }
+
+    fn interrupt(&self, id: u64) {
+        match self.interrupt {
+            Interrupt::Signal => drop(self.control.signal(SIGINT)),
+            // A driver that takes no orders gets another in a while, and is killed in the end.
+            Interrupt::Order => {
+                drop(self.input.try_send(format!("{{\"op\": \"interrupt\", \"id\": {id}}}\n").into_bytes()));
+            }
+        }
     }
 
     /// How the process ended, after its output has.

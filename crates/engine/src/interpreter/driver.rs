@@ -10,6 +10,16 @@ pub struct Driver {
     /// `{program}` is the interpreter, `{length}` how many bytes the driver has.
     argv: &'static [&'static str],
     source: &'static str,
+    pub(super) interrupt: Interrupt,
+}
+
+/// How a driver's cell is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interrupt {
+    /// By SIGINT to the process group.
+    Signal,
+    /// By an order with the cell's id; the driver sends the signal when it can bear it.
+    Order,
 }
 
 /// Reads the driver from standard input, and nothing beyond it. No module of the user's is in its way.
@@ -38,14 +48,19 @@ const DRIVERS: &[Driver] = &[
             include_str!("../language/driver/session/python/rich.py"),
             include_str!("../language/driver/session/python/main.py"),
         ),
+        interrupt: Interrupt::Signal,
     },
-    Driver { language: "node", argv: &node("node"), source: NODE },
-    Driver { language: "typescript", argv: &node("typescript"), source: NODE },
+    node("node", &node_argv("node")),
+    node("typescript", &node_argv("typescript")),
 ];
 
 const NODE: &str = include_str!("../language/driver/session/node.cjs");
 
-const fn node(language: &'static str) -> [&'static str; 8] {
+const fn node(language: &'static str, argv: &'static [&'static str]) -> Driver {
+    Driver { language, argv, source: NODE, interrupt: Interrupt::Order }
+}
+
+const fn node_argv(language: &'static str) -> [&'static str; 8] {
     ["/bin/sh", "-c", NODE_LAUNCH, "sh", "{program}", NODE_BOOT, language, "{length}"]
 }
 

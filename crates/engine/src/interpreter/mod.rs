@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `{"op": "execute", "id", "code", "env", "cwd"}` | runs a cell; `env` holds for this cell, `cwd` for those after it too |
 //! | `{"op": "chdir"}` | the disk was swapped: enter the working directory again, by its name |
+//! | `{"op": "interrupt", "id"}` | Node's only: interrupt this cell, if it is not done |
 //!
 //! | from the driver | |
 //! |---|---|
@@ -20,7 +21,7 @@
 //! | `{"event": "error", "id", "name", "value", "traceback", "line"}` | what ended the cell |
 //! | `{"event": "done", "id", "status", "code", "count", "cpu_ms"}` | `status` is `ok`, `error`, `exit` or `interrupted` |
 //!
-//! SIGINT interrupts the cell. Images are base64. No line is longer than [`MOST_LINE`].
+//! SIGINT interrupts a cell of Python. Images are base64. No line is longer than [`MOST_LINE`].
 //!
 //! Nothing that comes back is believed: a user's code runs in the same process and can write what it likes. It can spoil
 //! its own cell's result and lose its own context, and that is all.
@@ -138,7 +139,7 @@ impl Interpreter {
         let control = Arc::clone(&process.control);
         let (interrupts, interrupted) = watch::channel(0);
         let last_words = Arc::new(Mutex::new(None));
-        let mut actor = Actor::new(process, interrupted, Arc::clone(&last_words))?;
+        let mut actor = Actor::new(process, interrupted, driver.interrupt, Arc::clone(&last_words))?;
         let started = tokio::time::timeout(patience, actor.begin(driver.source())).await;
         let about = match started {
             Ok(Ok(about)) => about,

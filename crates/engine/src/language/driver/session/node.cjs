@@ -1,6 +1,6 @@
 // A Node that stays: cells in, events out, one JSON value a line. crates/engine/src/interpreter/mod.rs has the protocol.
-// It is sent through descriptor 3, where orders come from; events go to 4. Descriptors 1 and 2 are named pipes, which a
-// second thread reads: so output is streamed while code runs that never returns to the event loop.
+// It is sent through descriptor 3, where orders come from; events go to 4. Descriptors 1 and 2 are named pipes. A second
+// thread reads them and the orders: so output is streamed, and an interrupt heard, while code never returns to the loop.
 "use strict";
 const fs = require("fs");
 const os = require("os");
@@ -19,8 +19,12 @@ const [, folder, language] = process.argv;
 // The longest event; the engine takes no longer line.
 const MOST = 6 << 20;
 
-// Between the two threads: marks seen on 1 and on 2, events written.
-const shared = new Int32Array(new SharedArrayBuffer(12));
+// Between the two threads: marks seen on 1 and on 2, events written; where this thread is, in which cell, the last one done.
+const shared = new Int32Array(new SharedArrayBuffer(24));
+const [WHERE, CELL, DONE] = [3, 4, 5];
+// Node forgets who listens for SIGINT while it begins and ends a script that SIGINT may break: one that came then would end
+// the process, or the next cell. So it is sent only to a thread that is inside such a script, once, and waited for there.
+const [OUTSIDE, BETWEEN, INSIDE, BROKEN] = [0, 1, 2, 3];
 // It begins with a byte that text does not have.
 const mark = Buffer.concat([Buffer.alloc(1), require("crypto").randomBytes(16)]);
 const flags = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK;
@@ -32,7 +36,7 @@ const pump = new Worker(
   const fs = require("fs");
   const { parentPort, workerData } = require("worker_threads");
   const { StringDecoder } = require("string_decoder");
-  const { shared, pipes } = workerData;
+  const { shared, pipes, WHERE, CELL, DONE, OUTSIDE, INSIDE, BROKEN } = workerData;
   const mark = Buffer.from(workerData.mark);
   const write = (line) => {
     const all = Buffer.from(line + "\\n");
@@ -76,10 +80,29 @@ const pump = new Worker(
   parentPort.on("message", (line) => {
     write(line);
     signal(2);
-  });`,
-  { eval: true, workerData: { shared, pipes, mark }, stdin: false },
+  });
+  const interrupt = (id) => {
+    if (Atomics.load(shared, DONE) >= id) return;
+    const where = Atomics.load(shared, CELL) === id ? Atomics.load(shared, WHERE) : undefined;
+    if (where === OUTSIDE) parentPort.postMessage({ stop: id });
+    // The whole group: what the cell has started and waits for is interrupted too.
+    else if (where === INSIDE && Atomics.compareExchange(shared, WHERE, INSIDE, BROKEN) === INSIDE) process.kill(0, "SIGINT");
+    else setTimeout(interrupt, 1, id);
+  };
+  let rest = [];
+  fs.createReadStream(null, { fd: 3 })
+    .on("data", (chunk) => {
+      for (let at; (at = chunk.indexOf(10)) >= 0; chunk = chunk.subarray(at + 1)) {
+        const order = JSON.parse(Buffer.concat([...rest, chunk.subarray(0, at)]).toString());
+        if (order.op === "interrupt") interrupt(order.id);
+        else parentPort.postMessage({ order });
+        rest = [];
+      }
+      rest.push(chunk);
+    })
+    .on("end", () => parentPort.postMessage({ end: true }));`,
+  { eval: true, workerData: { shared, pipes, mark, WHERE, CELL, DONE, OUTSIDE, INSIDE, BROKEN }, stdin: false },
 );
-pump.unref();
 
 const writeAll = (fd, bytes) => {
   for (let at = 0; at < bytes.length; ) {
@@ -241,13 +264,21 @@ const hold = () => {
 
 const evaluate = (expression) =>
   new Promise((resolve, reject) => {
-    const { held, free } = /\bawait\b/.test(expression) ? hold() : { free() {} };
-    const post = () =>
+    const { held, free } = /\bawait\b/.test(expression) ? hold() : { held: undefined, free() {} };
+    const post = () => {
+      let isBroken = false;
+      Atomics.store(shared, WHERE, INSIDE);
       session.post("Runtime.evaluate", { expression, replMode: true, objectGroup: "cell" }, (error, answer) => {
         free();
-        if (error) reject(/terminated/.test(error.message) ? new Interrupted() : new Error(error.message));
+        isBroken = /terminated/.test(error?.message);
+        if (error) reject(isBroken ? new Interrupted() : new Error(error.message));
         else resolve(answer);
       });
+      if (Atomics.compareExchange(shared, WHERE, INSIDE, BETWEEN) === INSIDE) return;
+      // On its way; unless a script of the user's took it.
+      for (const end = Date.now() + 2000; !isBroken && Date.now() < end; );
+      cell.stop();
+    };
     globalThis[HOLDER] = post;
     cell.stop = () => {
       free();
@@ -257,9 +288,11 @@ const evaluate = (expression) =>
     try {
       new vm.Script(`globalThis[Symbol.for("saggar.holder")]()`).runInThisContext({ breakOnSigint: true });
     } catch (error) {
-      reject(error?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED" ? new Interrupted() : error);
+      if (error?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") cell.stop();
+      else reject(error);
     } finally {
       delete globalThis[HOLDER];
+      Atomics.store(shared, WHERE, OUTSIDE);
     }
   });
 class Interrupted extends Error {
@@ -267,7 +300,8 @@ class Interrupted extends Error {
   message = "the cell was interrupted; what it had started goes on";
   stack = `${this.name}: ${this.message}`;
 }
-process.on("SIGINT", () => cell.stop());
+// By itself it ends nothing.
+process.on("SIGINT", () => {});
 
 const late = (error) => {
   if (error instanceof Exit) cell.leave?.(error);
@@ -312,8 +346,8 @@ const stripped = (code) => {
 let count = 0;
 let place = process.cwd();
 const serve = async (order) => {
-  // An interrupt that was sent to the cell before is heard first, and is not this one's.
-  for (let turn = 0; turn < 2; turn++) await new Promise((done) => setImmediate(done));
+  Atomics.store(shared, WHERE, BETWEEN);
+  Atomics.store(shared, CELL, order.id);
   Object.assign(cell, { id: order.id, name: `cell-${++count}` });
   const before = Object.entries(order.env ?? {}).map(([name, value]) => {
     const old = process.env[name];
@@ -340,6 +374,7 @@ const serve = async (order) => {
   } catch (error) {
     fail(error);
   }
+  Atomics.store(shared, DONE, order.id);
   cell.stop = () => {};
   cell.leave = undefined;
   session.post("Runtime.releaseObjectGroup", { objectGroup: "cell" }, () => {});
@@ -353,10 +388,8 @@ const serve = async (order) => {
   tell({ ...done, cpu_ms: (used.user + used.system) / 1000 });
 };
 
-let rest = [];
 let line = Promise.resolve();
-const take = (text) => {
-  const order = JSON.parse(text);
+const take = (order) => {
   if (order.op === "execute") line = line.then(() => serve(order));
   if (order.op === "chdir")
     line = line.then(() => {
@@ -368,13 +401,12 @@ const take = (text) => {
     });
 };
 const leave = process.reallyExit.bind(process);
-fs.createReadStream(null, { fd: 3 })
-  .on("data", (chunk) => {
-    for (let at; (at = chunk.indexOf(10)) >= 0; chunk = chunk.subarray(at + 1)) {
-      take(Buffer.concat([...rest, chunk.subarray(0, at)]).toString());
-      rest = [];
-    }
-    rest.push(chunk);
-  })
-  .on("end", () => leave(0));
+pump.on("message", ({ order, stop, end }) => {
+  if (order) take(order);
+  if (end) leave(0);
+  if (stop !== cell.id || Atomics.load(shared, DONE) >= stop) return;
+  // What the cell has started is interrupted too.
+  process.kill(0, "SIGINT");
+  cell.stop();
+});
 tell({ event: "ready", version: process.versions.node, flavour: language === "typescript" ? "typescript" : "plain" });
