@@ -84,6 +84,19 @@ fn post(address: &str, key: &str, body: &str) -> Option<(String, Value)> {
 }
 
 #[test]
+fn the_log_stays_short_however_many_commands_there_were() {
+    let home = home("short-log");
+    for _ in 0..80 {
+        let refused = run(&home, &["run", "--policy", "guard", "-l", "bash", "-c", "rm -rf /"]);
+        assert_eq!(refused.status.code(), Some(126), "{}", text(&refused.stderr));
+    }
+    // Whoever comes next reads all of it. Eighty entries in the log would be 500 KB.
+    let length = fs::metadata(home.join("audit.db-wal")).unwrap().len();
+    assert!(length < 320 << 10, "{length} bytes");
+    assert_eq!(run(&home, &["audit", "verify"]).status.code(), Some(0));
+}
+
+#[test]
 fn entries_are_listed_shown_and_exported() {
     let home = home("commands");
     let first = json(&run(&home, &["run", "--json", "-c", "print(1)"]));

@@ -139,7 +139,7 @@ fn locally(
         Ok(engine.execute(caller, request, delivery).await?)
     })?;
     // Everything is written down: the caller need not wait while it is put away. The keeper ends when we do.
-    std::mem::forget(engine);
+    engine.leave();
     Ok((result, live))
 }
 

@@ -63,6 +63,11 @@ impl Audit {
         }
     }
 
+    /// Whether something is left to tidy up for whoever opens the trail next.
+    pub(crate) fn is_long(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.is_long())
+    }
+
     /// Writes an entry that nobody waits for.
     fn record_later(&self, entry: Entry) {
         if let Some(writer) = &self.writer {

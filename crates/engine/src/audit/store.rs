@@ -89,9 +89,14 @@ impl Store {
         self.log >= LONG_LOG
     }
 
+    /// Whether the log is too long for whoever opens the trail next.
+    pub(super) fn is_long(&self) -> bool {
+        self.log >= LEFT_LOG
+    }
+
     /// Leaves the trail as the next one wants to find it.
     pub(super) fn leave(mut self) {
-        if self.log >= LEFT_LOG {
+        if self.is_long() {
             self.log = LONG_LOG;
             self.tidy();
         }

@@ -104,6 +104,11 @@ impl Writer {
         let _ = self.call();
     }
 
+    /// Whether the next one would wait for what this one left undone.
+    pub(super) fn is_long(&self) -> bool {
+        lock(&self.shared.desk).store.as_ref().is_some_and(Store::is_long)
+    }
+
     fn join(&self, entry: Option<Entry>) -> Heard {
         let (answer, heard) = oneshot::channel();
         lock(&self.shared.line).push(Job { entry, answer });
