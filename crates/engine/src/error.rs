@@ -82,9 +82,15 @@ pub enum BackendError {
         /// What.
         what: &'static str,
     },
-    /// Processes could go on writing into what a snapshot keeps.
-    #[error("processes run in the session: {}", .0.join(", "))]
+    /// Processes could go on writing into what a snapshot keeps; without names it is somebody who is no process of it.
+    #[error("{}", said_of_writers(.0))]
     Writers(Vec<String>),
+    /// Its disk stands on more snapshots than the kernel can stack.
+    #[error("the session stands on {most} snapshots, which is the most")]
+    TooDeep {
+        /// The most.
+        most: usize,
+    },
     /// A layer of a disk is not there, or not whole.
     #[error("`{0}` is no snapshot or image of this backend")]
     NoLayer(String),
@@ -295,7 +301,7 @@ impl BackendError {
         match self {
             Self::Layer { .. } => ErrorCode::IsolationUnavailable,
             Self::Program { .. } => ErrorCode::ProgramMissing,
-            Self::TooLarge | Self::Cwd(_) | Self::Writers(_) => ErrorCode::InvalidRequest,
+            Self::TooLarge | Self::Cwd(_) | Self::Writers(_) | Self::TooDeep { .. } => ErrorCode::InvalidRequest,
             Self::Place { source, .. } if is_full(source) => ErrorCode::InvalidRequest,
             Self::Host(_) => ErrorCode::ResourcesExhausted,
             Self::NoSessions { .. } | Self::Lacks { .. } | Self::NoDisk { .. } => ErrorCode::Unsupported,
@@ -334,6 +340,7 @@ impl BackendError {
             Self::ProcessGone => "`saggar session ps ID` shows those that run".to_owned(),
             Self::Cwd(_) => "make the folder first, or leave --cwd away".to_owned(),
             Self::Writers(_) => "let them finish, or end them with --kill".to_owned(),
+            Self::TooDeep { .. } => "begin a new session and copy the files into it".to_owned(),
             Self::NoLayer(_) => "`saggar session snapshots` lists snapshots".to_owned(),
             Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
                 "`saggar doctor` tries every layer and says what fails".to_owned()
@@ -349,4 +356,11 @@ fn is_full(error: &io::Error) -> bool {
 /// For messages about a backend that does not exist here.
 pub(crate) fn unsupported_backend(kind: BackendKind) -> RunError {
     RunError::Unsupported { what: format!("backend `{}`", kind.name()) }
+}
+
+fn said_of_writers(writers: &[String]) -> String {
+    if writers.is_empty() {
+        return "a file of the session is open for writing, such as one that is being transferred".to_owned();
+    }
+    format!("processes write to the session's disk: {}", writers.join(", "))
 }

@@ -395,7 +395,7 @@ async fn a_snapshot_brings_every_byte_back_and_shares_them_with_forks() {
     let before = tree(&engine, &session).await;
     let named = SnapshotSpec { name: Some("before".to_owned()), ..SnapshotSpec::default() };
     let snapshot = engine.snapshot_session(&caller, session.id(), named).await.unwrap();
-    assert!(snapshot.bytes > 3_000_000, "{snapshot:?}");
+    assert!(snapshot.bytes > Some(3_000_000), "{snapshot:?}");
     assert_eq!(tree(&engine, &session).await, before, "the session goes on with its files");
     out(
         &engine,
@@ -415,20 +415,6 @@ async fn a_snapshot_brings_every_byte_back_and_shares_them_with_forks() {
         out(&engine, &copy, "echo mine > only-here").await;
     }
     assert_eq!(tree(&engine, &session).await, before, "what a fork writes is its own");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn processes_are_named_before_a_snapshot_ends_them() {
-    let engine = open(&scratch());
-    let caller = Caller::default();
-    let session = create(&engine).await;
-    engine.start_in_session(&caller, &session, shell("exec sleep 1000")).await.unwrap();
-    let refused = engine.snapshot_session(&caller, session.id(), SnapshotSpec::default()).await.unwrap_err();
-    assert!(refused.to_string().contains("sleep"), "{refused}");
-    assert_eq!(out(&engine, &session, "cat /proc/[0-9]*/comm | grep -c sleep").await, "1\n", "it was left alone");
-    let kill = SnapshotSpec { kill: true, ..SnapshotSpec::default() };
-    engine.snapshot_session(&caller, session.id(), kill).await.unwrap();
-    assert_eq!(out(&engine, &session, "cat /proc/[0-9]*/comm | grep -c sleep || true").await, "0\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

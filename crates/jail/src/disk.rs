@@ -32,6 +32,11 @@ fn overlay(disk: &Disk) -> Result<OwnedFd, Errno> {
     lower(context.as_fd(), &disk.lower)?;
     set(c"upperdir", &format!("{}/files", disk.top))?;
     set(c"workdir", &format!("{}/work", disk.top))?;
+    // A layer that was the top of another disk a moment ago is still known as such.
+    set(c"index", "off")?;
+    // What is written here goes when the sandbox does, so nobody waits until it is safe from the machine's own end: not
+    // programs, and not whoever takes the disk down. Kernels before 5.10 know no other way.
+    let _ = fsconfig_set_flag(context.as_fd(), c"volatile");
     // Rights to the other kind of attribute are root's alone.
     if !is_root() {
         fsconfig_set_flag(context.as_fd(), c"userxattr")?;

@@ -15,6 +15,7 @@ mod keeper;
 mod rlimits;
 mod seccomp;
 mod stage;
+mod swap;
 mod sys;
 mod way_out;
 mod wire;
@@ -31,7 +32,8 @@ pub use way_out::{
 };
 pub use wire::{
     Bind, BindKind, ByteBuf, Cost, Create, Disk, End, Extent, FromKeeper, GuestIds, Limits, MAX_MESSAGE, ProcessId,
-    ProcessOrder, SandboxId, SessionNews, SessionOrder, Setup, Start, ToKeeper, Trouble, Zygote, ZygoteId,
+    ProcessOrder, SandboxId, SessionNews, SessionOrder, Setup, Start, Swapped, ToKeeper, Trouble, Writer, Zygote,
+    ZygoteId,
 };
 
 /// Descriptors in flight are counted against the sender's own limit, and for all runs of a user together.

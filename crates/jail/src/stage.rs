@@ -124,6 +124,7 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     }
     let sealed = MountAttr {
         set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        clear: 0,
         propagation: 0,
         recursive: false,
     };
@@ -160,6 +161,11 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
+    /// Where it shows.
+    pub(crate) fn guest(&self) -> &str {
+        &self.guest
+    }
+
     /// Shows the tree in a root that is being put together. Its mount point lies in the run's own, still empty tree.
     pub(crate) fn show(&self) -> Result<(), Errno> {
         let target = Path::new("/new").join(self.guest.trim_start_matches('/'));
@@ -271,7 +277,7 @@ fn show(bind: &Bind, target: &Path) -> Result<(), Errno> {
             BindKind::Tree => libc::MOUNT_ATTR_NODEV,
             BindKind::Device => libc::MOUNT_ATTR_NOEXEC,
         };
-    sys::mount_setattr(tree.as_fd(), c"", MountAttr { set, propagation: libc::MS_PRIVATE, recursive: true })?;
+    sys::mount_setattr(tree.as_fd(), c"", MountAttr { set, clear: 0, propagation: libc::MS_PRIVATE, recursive: true })?;
     move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use serde_bytes::ByteBuf;
 use types::{Layer, LimitKind};
 
-pub use session::{Disk, Extent, GuestIds, ProcessId, ProcessOrder, SessionNews, SessionOrder};
+pub use session::{Disk, Extent, GuestIds, ProcessId, ProcessOrder, SessionNews, SessionOrder, Swapped, Writer};
 pub(crate) use session::{FromSession, ToSession};
 
 /// The largest message. Code and files never travel here; arguments and environment do.
@@ -289,7 +289,7 @@ pub(crate) struct Rlimits {
 /// From a sandbox's init to the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// Everything is closed. Its `/proc` and its mounts travel beside it, then, if it is open, all namespaces and the
+    /// Everything is closed. Its `/proc` and its mounts travel beside it, then, if it stays, its root and its processes, if it is open, all namespaces and the
     /// Landlock rules.
     Sealed { layers: Vec<Layer> },
     /// A step failed; nothing of the user's ran.

@@ -61,9 +61,14 @@ pub trait Place: Send + Sync {
     fn thaw(&self) -> BoxFuture<'_, Result<(), BackendError>>;
     /// What it has cost so far.
     fn usage(&self) -> BoxFuture<'_, Result<PlaceUsage, BackendError>>;
-    /// Keeps the disk as it is now. The place is gone afterwards, and another is opened on what was kept; processes that
-    /// run are an error that names them, or are killed.
+    /// Keeps the disk as it is now. Processes that would go on writing to what is kept are an error that names them, or are
+    /// killed.
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>>;
+    /// Whether it goes on after a snapshot with its processes. One that does not is gone then, and another is opened on
+    /// what was kept; to it every process is one that writes.
+    fn goes_on(&self) -> bool {
+        false
+    }
     /// What stands between it and the host.
     fn isolation(&self) -> Isolation;
     /// Comes true when it is gone, and says why. Many may wait.
@@ -186,6 +191,6 @@ pub struct Snapshotted {
     pub layer: LayerId,
     /// What must be kept for it, by the names under which the backend keeps it.
     pub layers: Vec<String>,
-    /// Bytes that it adds to what it stands on.
-    pub bytes: u64,
+    /// Bytes that it adds to what it stands on, where they are counted yet.
+    pub bytes: Option<u64>,
 }

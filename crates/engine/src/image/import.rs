@@ -182,6 +182,7 @@ impl Import<'_> {
             made: now(),
             note: note.to_owned(),
             recipe,
+            uncounted: false,
         };
         self.held.push(draft.seal(&name, &record)?);
         self.layers.push((name, record));

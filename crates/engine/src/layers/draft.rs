@@ -57,13 +57,35 @@ impl Draft {
         let failed = |source: io::Error| LayerError::Write { source };
         // Everything is on disk before the record says so.
         syncfs(self.content()?).map_err(|errno| failed(errno.into()))?;
+        self.write(record)?.sync_all().map_err(failed)?;
+        let held = self.put(name)?;
+        File::open(&self.root).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        Ok(held)
+    }
+
+    /// Makes a folder that is there already, and to which nothing writes any more, a layer with the record that was
+    /// written. Nothing is waited for: a process that dies loses none of it, a machine that does may.
+    pub(crate) fn adopt(mut self, files: &Path, name: &LayerName) -> Result<Held, LayerError> {
+        let failed = |source: io::Error| LayerError::Write { source };
+        // A folder may be put in the place of an empty one.
+        fs::rename(files, self.content_path()).map_err(failed)?;
+        self.put(name)
+    }
+
+    /// Writes its record.
+    pub(crate) fn write(&self, record: &LayerRecord) -> Result<File, LayerError> {
+        let failed = |source: io::Error| LayerError::Write { source };
         let text = serde_json::to_vec(record).map_err(|error| failed(error.into()))?;
         let mut file = File::create_new(self.folder.join(RECORD)).map_err(failed)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)?;
+        file.write_all(&text).map_err(failed)?;
+        Ok(file)
+    }
+
+    fn put(&mut self, name: &LayerName) -> Result<Held, LayerError> {
+        let failed = |source: io::Error| LayerError::Write { source };
         let into = self.root.join(name.as_str());
         match fs::rename(&self.folder, &into) {
             Ok(()) => {
-                File::open(&self.root).and_then(|folder| folder.sync_all()).map_err(failed)?;
                 let lock = self.lock.take().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
                 flock(&lock, FlockOperation::LockShared).map_err(|errno| failed(errno.into()))?;
                 Ok(Held { name: name.clone(), content: into.join(CONTENT), _lock: lock })

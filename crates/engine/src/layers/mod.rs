@@ -87,6 +87,9 @@ pub struct LayerRecord {
     pub made: u64,
     /// What it was made by, for people.
     pub note: String,
+    /// Whether its bytes and entries are yet to be counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncounted: bool,
     /// Hash of what it was built from, if it can be found again by that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
@@ -130,6 +133,18 @@ impl Store {
     #[must_use]
     pub fn record(&self, name: &LayerName) -> Option<LayerRecord> {
         serde_json::from_slice(&fs::read(self.folder(name).join(RECORD)).ok()?).ok()
+    }
+
+    /// Writes down what was counted of a layer that somebody holds.
+    pub(crate) fn count(&self, held: &Held, bytes: u64, entries: u64) -> Result<(), LayerError> {
+        let failed = |source| LayerError::Write { source };
+        let Some(record) = self.record(&held.name) else { return Ok(()) };
+        let record = LayerRecord { bytes, entries, uncounted: false, ..record };
+        let folder = self.folder(&held.name);
+        // There is always a record, whole.
+        let aside = folder.join(format!("{RECORD}-{}", crate::id::random_hex()));
+        let text = serde_json::to_vec(&record).map_err(|error| failed(error.into()))?;
+        fs::write(&aside, text).and_then(|()| fs::rename(&aside, folder.join(RECORD))).map_err(failed)
     }
 
     /// Keeps a layer from being removed.

@@ -192,6 +192,8 @@ impl Session {
             return Err(RunError::Request("arguments and environment must not contain NUL").into());
         }
         check_env(&command.env)?;
+        // Not while the disk is changed.
+        let _going = self.still.read().await;
         let place = self.running_place()?;
         if self.lock().running.values().filter(|running| !running.has_ended()).count() >= MOST_RUNNING {
             return Err(RunError::Request("too many programs run in the session at once").into());

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use tokio::sync::RwLockWriteGuard;
 use types::{GuestPath, LimitKind, Limits, Timestamp};
 
 pub use cells::CellSpec;
@@ -46,6 +47,8 @@ pub struct Session {
     /// How its sandbox is made, also the next one.
     place_spec: PlaceSpec,
     state: Mutex<State>,
+    /// Held by many to start programs, by one to change the disk under them.
+    still: tokio::sync::RwLock<()>,
     /// Held by whoever starts an interpreter, so that there are no two of one name.
     starting: tokio::sync::Mutex<()>,
     audit: Audit,
@@ -100,13 +103,22 @@ impl Session {
     }
 
     /// Nothing is started in it as long as what comes back lives.
-    fn hold_still(&self) -> Result<Still<'_>, SessionError> {
-        let mut state = self.lock();
-        if state.paused {
-            return Err(SessionError::Paused);
+    async fn hold_still(&self) -> Result<RwLockWriteGuard<'_, ()>, SessionError> {
+        let still = self.still.write().await;
+        if self.lock().paused { Err(SessionError::Paused) } else { Ok(still) }
+    }
+
+    /// Its disk is another one: interpreters enter their folders again, by name, in case they could not be moved.
+    fn settle(&self) {
+        let contexts: Vec<Interpreter> = {
+            let mut state = self.lock();
+            state.disk = (0, 0);
+            state.contexts.values().cloned().collect()
+        };
+        for context in contexts {
+            // It may be at work for long. One that is gone needs no folder.
+            tokio::spawn(async move { drop(context.settle().await) });
         }
-        state.paused = true;
-        Ok(Still(self))
     }
 
     /// Whether a caller may use it: the owner of the machine always, others what they made themselves.
@@ -228,15 +240,6 @@ impl Session {
     /// Which limit of the disk is exceeded.
     fn exceeded(&self, (bytes, _): (u64, u64)) -> LimitKind {
         if bytes > self.limits.disk { LimitKind::Disk } else { LimitKind::Inodes }
-    }
-}
-
-/// A session in which nothing is started.
-struct Still<'a>(&'a Session);
-
-impl Drop for Still<'_> {
-    fn drop(&mut self) {
-        self.0.lock().paused = false;
     }
 }
 

@@ -92,6 +92,7 @@ impl Engine {
             place_spec,
             state: Mutex::new(state),
             starting: tokio::sync::Mutex::default(),
+            still: tokio::sync::RwLock::default(),
             audit: self.audit.clone(),
             spec,
         });

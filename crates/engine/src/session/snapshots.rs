@@ -19,6 +19,7 @@ use super::{Session, upkeep};
 use crate::backend::{LayerId, Origin, Writers};
 use crate::engine::{Caller, Engine, Standing};
 use crate::error::RunError;
+use crate::layers::{LayerName, Store};
 
 /// Copies of a session that one call makes.
 const MOST_FORKS: u32 = 64;
@@ -38,8 +39,8 @@ pub struct Snapshot {
     pub backend: BackendKind,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
-    /// Bytes that it adds to what it stands on.
-    pub bytes: u64,
+    /// Bytes that it adds to what it stands on; not known yet where there are many files to count.
+    pub bytes: Option<u64>,
     /// The state of the disk, in the backend's words.
     pub state: String,
     /// What must be kept for it.
@@ -57,12 +58,12 @@ pub struct SnapshotSpec {
     pub name: Option<String>,
     /// Words of the caller's own.
     pub note: String,
-    /// Whether processes that run are ended; otherwise they are an error.
+    /// Whether processes that write to its disk are ended; otherwise they are an error.
     pub kill: bool,
 }
 
 impl Engine {
-    /// Keeps the disk of a session as it is now. The session goes on, without processes.
+    /// Keeps the disk of a session as it is now. The session goes on with its processes, where its backend can do that.
     pub async fn snapshot_session(
         &self,
         caller: &Caller,
@@ -84,9 +85,10 @@ impl Engine {
         session: &Arc<Session>,
         spec: SnapshotSpec,
     ) -> Result<Snapshot, SessionError> {
-        let _still = session.hold_still()?;
+        let _still = session.hold_still().await?;
+        let place = session.place()?;
         let writers = if spec.kill { Writers::Kill } else { Writers::Refuse };
-        let made = session.place()?.snapshot(writers).await?;
+        let made = place.snapshot(writers).await?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let snapshot = Snapshot {
             id: crate::id::new_id("snap"),
@@ -102,7 +104,9 @@ impl Engine {
         };
         // First the record, by which the layer is kept; then the session goes on above it.
         let kept = write(&self.settings.state, &snapshot);
-        if let Err(error) = self.stand_on(session, Origin::Snapshot(made.layer)).await {
+        if place.goes_on() {
+            session.settle();
+        } else if let Err(error) = self.stand_on(session, Origin::Snapshot(made.layer)).await {
             // There is nothing left that it could stand on.
             self.sessions.end(&session.id);
             return Err(error);
@@ -121,7 +125,7 @@ impl Engine {
         let _pass = self.enter(caller)?;
         let session = self.session(caller, id)?;
         let snapshot = self.snapshot(caller, snapshot)?;
-        let still = session.hold_still()?;
+        let still = session.hold_still().await?;
         self.stand_on(&session, Origin::Snapshot(LayerId(snapshot.state))).await?;
         drop(still);
         session.record(caller, "rollback", serde_json::json!({ "snapshot": snapshot.id })).await?;
@@ -204,14 +208,22 @@ impl Engine {
         for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".json")) {
             let Ok(text) = fs::read(entry.path()) else { continue };
             // One that cannot be read is of a later version, or somebody else's doing; it is left alone.
-            if let Ok(snapshot) = serde_json::from_slice::<Snapshot>(&text)
+            if let Ok(mut snapshot) = serde_json::from_slice::<Snapshot>(&text)
                 && is_for(&snapshot, caller)
             {
+                snapshot.bytes = snapshot.bytes.or_else(|| self.counted(snapshot.layers.first()?));
                 snapshots.push(snapshot);
             }
         }
         snapshots.sort_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));
         Ok(snapshots)
+    }
+
+    /// Bytes of a layer, if they were counted since.
+    fn counted(&self, layer: &str) -> Option<u64> {
+        let name = LayerName::try_from(layer.to_owned()).ok()?;
+        let record = Store::open(&self.settings.state).ok()?.record(&name)?;
+        (!record.uncounted).then_some(record.bytes)
     }
 
     /// Deletes a snapshot. Layers that nothing else needs go with the next `saggar prune`.
@@ -243,7 +255,8 @@ fn folder(state: &Path) -> PathBuf {
     state.join("snapshots")
 }
 
-/// There whole or not at all.
+/// There whole or not at all, also for whoever comes after a process that was killed. That it outlives a machine that was
+/// switched off is not waited for: what it names would have to be written first, and that is all of the session's files.
 fn write(state: &Path, snapshot: &Snapshot) -> io::Result<()> {
     let folder = folder(state);
     if !folder.is_dir() {
@@ -251,11 +264,10 @@ fn write(state: &Path, snapshot: &Snapshot) -> io::Result<()> {
     }
     let aside = folder.join(format!(".{}", crate::id::random_hex()));
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
-    let written = file.write_all(&serde_json::to_vec(snapshot)?).and_then(|()| file.sync_all());
+    let written = file.write_all(&serde_json::to_vec(snapshot)?);
     let placed = written.and_then(|()| fs::rename(&aside, folder.join(format!("{}.json", snapshot.id))));
     if placed.is_err() {
         let _ = fs::remove_file(&aside);
     }
-    placed?;
-    fs::File::open(&folder)?.sync_all()
+    placed
 }

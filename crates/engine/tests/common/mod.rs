@@ -47,3 +47,4 @@ pub(crate) fn settle(done: impl Fn() -> bool, what: &str) {
         std::thread::yield_now();
     }
 }
+pub(crate) mod sessions;

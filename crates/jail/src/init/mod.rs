@@ -122,9 +122,9 @@ fn serve(
     let mut beside = vec![proc];
     beside.extend(root::namespaces(open).step("open the namespaces")?);
     let users = guest.0 == 0;
-    let kind = stays.map_or(seal::Kind::Run, |extent| seal::Kind::Session { extent, users });
+    let kind = stays.map_or(seal::Kind::Run, |_| seal::Kind::Session { users });
     if stays.is_some() {
-        beside.push(root::own_root().step("open the root")?);
+        beside.extend(root::own_root().step("open the root")?);
     }
     let rules = seal::close(unmetered, &accept, &kind, &mut layers)?;
     beside.extend(rules.filter(|_| open));

@@ -70,12 +70,12 @@ pub(super) fn enter(
     for overlay in overlays {
         overlay.show().wall(Layer::MountNs, "show a tree below a writable folder")?;
     }
-    let noexec = MountAttr { set: libc::MOUNT_ATTR_NOEXEC, propagation: 0, recursive: false };
+    let noexec = MountAttr { set: libc::MOUNT_ATTR_NOEXEC, clear: 0, propagation: 0, recursive: false };
     sys::mount_setattr(CWD.as_fd(), stage::SHM, noexec).wall(Layer::MountNs, "forbid programs in /dev/shm")?;
-    let read_only = MountAttr { set: libc::MOUNT_ATTR_RDONLY, propagation: 0, recursive: false };
+    let read_only = MountAttr { set: libc::MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, recursive: false };
     sys::mount_setattr(CWD.as_fd(), stage::CPU_ONLINE, read_only).wall(Layer::MountNs, "protect the cpu list")?;
     if !without.contains(&Layer::PidNs) {
-        mount_proc().wall(Layer::PidNs, "mount /proc")?;
+        mount_proc(disk.is_some()).wall(Layer::PidNs, "mount /proc")?;
         layers.push(Layer::PidNs);
     }
     if !without.contains(&Layer::UserNs) {
@@ -135,9 +135,10 @@ pub(super) fn namespaces(all: bool) -> Result<Vec<OwnedFd>, Errno> {
     ["/proc/self/ns/mnt"].iter().chain(wanted).map(open).collect()
 }
 
-/// The root as everybody inside sees it, for the engine to reach files by.
-pub(super) fn own_root() -> Result<OwnedFd, Errno> {
-    open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+/// The root as everybody inside sees it, for the engine to reach files by, and its processes, for the keeper to enter.
+pub(super) fn own_root() -> Result<[OwnedFd; 2], Errno> {
+    let root = open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok([root, open(c"/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?])
 }
 
 /// A second wall behind the filter: below this user namespace no further one can be made, and without a new one nobody
@@ -157,13 +158,17 @@ fn scatter_pids() {
     }
 }
 
-/// `/proc` of the new pid namespace. `subset=pid` leaves processes only: no kernel file exists to be masked.
-fn mount_proc() -> Result<(), Errno> {
+/// `/proc` of the new pid namespace. `subset=pid` leaves processes only: no kernel file exists to be masked. In a sandbox
+/// that stays it is read-only: there Landlock does not tell folders apart (see `seal`).
+fn mount_proc(stays: bool) -> Result<(), Errno> {
     let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"subset", c"pid")?;
     fsconfig_create(context.as_fd())?;
-    let attributes =
+    let mut attributes =
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    if stays {
+        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
     let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     stage::attach(&mount, stage::NEW_PROC)
 }

@@ -16,7 +16,7 @@ use types::Layer;
 use super::Step;
 use crate::seccomp::{self, Profile};
 use crate::sys;
-use crate::wire::{Extent, Trouble};
+use crate::wire::Trouble;
 
 /// What is sealed.
 pub(super) enum Kind {
@@ -24,8 +24,6 @@ pub(super) enum Kind {
     Run,
     /// One that stays.
     Session {
-        /// What lies on its disk.
-        extent: Extent,
         /// Whether it has more than one user, so that its init must be able to become each.
         users: bool,
     },
@@ -154,6 +152,10 @@ pub(super) fn fence_signals() -> Result<(), Errno> {
 }
 
 /// Read and execute everywhere under the root's known trees, write in the run's own folders, nothing else.
+///
+/// Rules are tied to folders as they are, and a sandbox that stays gets new ones with each snapshot. What does not change
+/// there is the root above them, so that its rule is for the whole: what is not its own it cannot write to because the
+/// mounts are read-only. Devices can be made nowhere.
 fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
     let read = AccessFs::from_read(NEWEST);
     let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
@@ -173,8 +175,7 @@ fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
     add("/", read)?;
     let folders: &[&str] = match kind {
         Kind::Run => &["/work", "/tmp", "/dev/shm"],
-        Kind::Session { extent: Extent::Folders, .. } => &["/work", "/home", "/tmp", "/dev/shm"],
-        Kind::Session { extent: Extent::Root, .. } => &["/"],
+        Kind::Session { .. } => &["/"],
     };
     folders.iter().try_for_each(|folder| add(folder, own))?;
     let device = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile;

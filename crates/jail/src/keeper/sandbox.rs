@@ -394,6 +394,10 @@ impl Sandbox {
                         self.mounts = fds.next();
                         if self.session.is_some() {
                             let root = fds.next().ok_or(Errno::PROTO)?;
+                            let pids = fds.next();
+                            if let Some(session) = &mut self.session {
+                                session.pids = pids;
+                            }
                             self.announce(engine, &root)?;
                         }
                         self.entry = fds.collect();
@@ -436,6 +440,11 @@ impl Sandbox {
     /// Killing init kills its pid namespace.
     fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Its mounts, once it is sealed.
+    pub(super) fn mounts(&self) -> Option<&OwnedFd> {
+        self.mounts.as_ref()
     }
 
     /// Whether it is being killed.

@@ -10,15 +10,19 @@ use types::LimitKind;
 use super::sandbox::Sandbox;
 use crate::cgroup::Group;
 use crate::channel::Channel;
+use crate::stage::Overlay;
+use crate::swap::Swap;
 use crate::wire::{
-    Cost, End, FromKeeper, FromSession, GuestIds, ProcessId, ProcessOrder, SandboxId, SessionNews, SessionOrder,
-    ToInit, ToSession, Trouble,
+    Cost, Disk, End, Extent, FromKeeper, FromSession, GuestIds, ProcessId, ProcessOrder, SandboxId, SessionNews,
+    SessionOrder, Swapped, ToInit, ToSession, Trouble,
 };
 
 /// What the keeper knows of a sandbox that stays, beyond what it knows of any.
 pub(super) struct Session {
     /// How its users are written outside.
     pub(super) ids: GuestIds,
+    /// Its processes, for whoever must be among them.
+    pub(super) pids: Option<OwnedFd>,
     /// When it was opened.
     opened: Instant,
     processes: BTreeMap<ProcessId, Process>,
@@ -38,7 +42,7 @@ struct Process {
 
 impl Session {
     pub(super) fn new(ids: GuestIds) -> Self {
-        Self { ids, opened: Instant::now(), processes: BTreeMap::new() }
+        Self { ids, pids: None, opened: Instant::now(), processes: BTreeMap::new() }
     }
 
     /// Whether nothing runs in it.
@@ -68,7 +72,13 @@ impl Sandbox {
     }
 
     /// Does what the engine wants of a sandbox that stays.
-    pub(super) fn order(&mut self, engine: &Channel, order: SessionOrder, fds: &[OwnedFd]) -> Result<(), Errno> {
+    pub(super) fn order(
+        &mut self,
+        engine: &Channel,
+        overlays: &[Overlay],
+        order: SessionOrder,
+        fds: &[OwnedFd],
+    ) -> Result<(), Errno> {
         let id = self.id;
         match order {
             SessionOrder::Start(order) => self.start_process(engine, order, fds),
@@ -90,6 +100,13 @@ impl Sandbox {
                 }
                 tell(engine, id, SessionNews::Done, None)
             }
+            SessionOrder::Swap { disk, kill } => {
+                let swapped = self.swap(&disk, overlays, kill);
+                if let Swapped::Broken(trouble) = &swapped {
+                    self.end_by(End::Failed(trouble.clone()));
+                }
+                tell(engine, id, SessionNews::Swapped(swapped), None)
+            }
             SessionOrder::Measure => {
                 let counts = self.group.as_ref().map(Group::counts).unwrap_or_default();
                 let opened = self.session.as_ref().map_or_else(Instant::now, |session| session.opened);
@@ -100,6 +117,16 @@ impl Sandbox {
                 tell(engine, id, SessionNews::Measured { cost, memory }, None)
             }
         }
+    }
+
+    /// Puts another disk in place while everybody stands still.
+    fn swap(&self, disk: &Disk, overlays: &[Overlay], kill: bool) -> Swapped {
+        let entry = self.mounts().zip(self.session.as_ref().and_then(|session| session.pids.as_ref()));
+        let (Some((mounts, pids)), Extent::Folders) = (entry, disk.extent) else {
+            let step = "swap the disk".to_owned();
+            return Swapped::Failed(Trouble { layer: None, step, errno: libc::EOPNOTSUPP });
+        };
+        Swap { mounts: mounts.as_fd(), pids: pids.as_fd(), disk, overlays, kill }.carry_out()
     }
 
     fn start_process(&mut self, engine: &Channel, order: ProcessOrder, fds: &[OwnedFd]) -> Result<(), Errno> {

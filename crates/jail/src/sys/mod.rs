@@ -5,6 +5,7 @@ mod clone;
 mod exec;
 mod mount;
 mod network;
+mod ptrace;
 mod seccomp;
 mod wait;
 
@@ -12,6 +13,7 @@ pub(crate) use clone::{Clone3, Side, fork};
 pub(crate) use exec::{CStrings, execve};
 pub(crate) use mount::{MountAttr, mount_setattr};
 pub(crate) use network::{loopback_up, set_up_device};
+pub(crate) use ptrace::{Event as TaskEvent, enter_folder, heard_of, interrupt, let_go, seize};
 pub(crate) use seccomp::{Instruction, install_filter};
 pub(crate) use wait::{Children, reap_beside, reap_orphan, reap_until, signal_all, wait_for};
 
@@ -104,6 +106,12 @@ pub(crate) fn clock_ticks() -> u64 {
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` takes a number, never returns and touches no memory of ours.
     unsafe { libc::_exit(code) }
+}
+
+/// Ends this process after so many seconds, whatever it waits for.
+pub(crate) fn end_after(seconds: u32) {
+    // SAFETY: takes a number and answers one.
+    unsafe { libc::alarm(seconds) };
 }
 
 /// Descriptor `number`, which the parent promised to leave open at start.

@@ -12,6 +12,8 @@ use super::check;
 pub(crate) struct MountAttr {
     /// `MOUNT_ATTR_*` flags to add.
     pub(crate) set: u64,
+    /// Those to take away.
+    pub(crate) clear: u64,
     /// A propagation type such as `MS_PRIVATE`, or 0.
     pub(crate) propagation: u64,
     /// Whether mounts below follow.
@@ -20,7 +22,8 @@ pub(crate) struct MountAttr {
 
 /// Sets attributes on the mount at `path` below `at` (`c""` means `at` itself).
 pub(crate) fn mount_setattr(at: BorrowedFd<'_>, path: &CStr, attr: MountAttr) -> Result<(), Errno> {
-    let raw = libc::mount_attr { attr_set: attr.set, attr_clr: 0, propagation: attr.propagation, userns_fd: 0 };
+    let raw =
+        libc::mount_attr { attr_set: attr.set, attr_clr: attr.clear, propagation: attr.propagation, userns_fd: 0 };
     let flags = libc::AT_EMPTY_PATH | if attr.recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: `path` is NUL-terminated and `raw` is a `mount_attr` of the size passed; the kernel reads both during the
     // call only.

@@ -67,6 +67,13 @@ pub enum SessionOrder {
     Thaw,
     /// Say what it has cost so far. Answered by [`SessionNews::Measured`].
     Measure,
+    /// Put another disk in the place of the one in use. Answered by [`SessionNews::Swapped`].
+    Swap {
+        /// The new one; what is written on the old is the topmost of its lower layers.
+        disk: Disk,
+        /// Whether processes are killed that have a file of the old one open for writing.
+        kill: bool,
+    },
 }
 
 /// A program to start in a sandbox that stays.
@@ -125,6 +132,8 @@ pub enum SessionNews {
     },
     /// What was asked is done.
     Done,
+    /// What came of putting another disk in place.
+    Swapped(Swapped),
     /// What the whole has cost so far.
     Measured {
         /// Like that of a run.
@@ -132,6 +141,30 @@ pub enum SessionNews {
         /// Bytes of memory now, if counted.
         memory: Option<u64>,
     },
+}
+
+/// What came of putting another disk in the place of one that was in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Swapped {
+    /// It is there. Nothing can write to the old one any more.
+    Done,
+    /// Nothing was done: these write to it; if none is named, somebody who is no process of the sandbox does.
+    Writers(Vec<Writer>),
+    /// Nothing was done.
+    Failed(Trouble),
+    /// It was begun and could not be finished; the sandbox ends.
+    Broken(Trouble),
+}
+
+/// A process with a file open for writing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writer {
+    /// Its number inside.
+    pub pid: i32,
+    /// What it is called, by its own word.
+    pub name: String,
+    /// One of the files.
+    pub file: String,
 }
 
 /// From the keeper to the init of a sandbox that stays.

@@ -13,7 +13,7 @@ use crate::unix::{Content, Server, encode};
 /// Keep the files of a session as they are, and print the snapshot's id
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  saggar session snapshot ses_4f1c… --name before\n\nThe session goes on without processes: those that run are an error, unless --kill ends them."
+    after_help = "Example:\n  saggar session snapshot ses_4f1c… --name before\n\nProcesses go on. Those that have a file open for writing are an error that lists them, unless --kill ends them."
 )]
 pub(super) struct Snapshot {
     /// The session
@@ -24,7 +24,7 @@ pub(super) struct Snapshot {
     /// Words of your own
     #[arg(long, default_value = "")]
     note: String,
-    /// End processes that run
+    /// End processes that have a file open for writing
     #[arg(long)]
     kill: bool,
     /// Print the snapshot as one line of JSON
@@ -63,7 +63,7 @@ pub(super) struct Fork {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: u32,
-    /// End processes that run
+    /// End processes that have a file open for writing
     #[arg(long)]
     kill: bool,
     /// Print a list of sessions as one line of JSON
@@ -106,7 +106,8 @@ impl Snapshots {
         writeln!(out, "{:37}  {:36}  {:>12}  NAME", "ID", "SESSION", "BYTES").map_err(unheard)?;
         for snapshot in snapshots.as_array().into_iter().flatten() {
             let name: String = text(snapshot, "name").chars().map(visible).collect();
-            let (id, session, bytes) = (text(snapshot, "id"), text(snapshot, "session"), snapshot["bytes"].to_string());
+            let (id, session, bytes) = (text(snapshot, "id"), text(snapshot, "session"), snapshot["bytes"].as_u64());
+            let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
             writeln!(out, "{id:37}  {session:36}  {bytes:>12}  {name}").map_err(unheard)?;
         }
         out.flush().map_err(unheard)?;

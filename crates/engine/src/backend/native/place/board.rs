@@ -98,7 +98,7 @@ impl Board {
                 waiting.starting.remove(&process);
                 waiting.running.remove(&process).map(|over| over.send((end, cost)));
             }
-            news @ (SessionNews::Done | SessionNews::Measured { .. }) => {
+            news @ (SessionNews::Done | SessionNews::Swapped(_) | SessionNews::Measured { .. }) => {
                 waiting.asked.pop_front().map(|asked| asked.send(news));
             }
         }

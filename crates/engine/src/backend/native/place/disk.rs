@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use jail::{Disk, Extent, SHARED_FIRST, shifts_ids};
@@ -11,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::backend::{LayerId, Origin, Snapshotted};
 use crate::error::BackendError;
-use crate::layers::{Held, LayerName, LayerRecord, Store};
+use crate::layers::{Draft, Held, LayerError, LayerName, LayerRecord, Store};
 use crate::remove;
 
 /// Where disks are, below the state folder.
@@ -19,14 +20,21 @@ const SESSIONS: &str = "sessions";
 /// The bottom of every disk that begins with nothing: empty folders with the right owners.
 const SKELETON: &str = "sessions/skeleton";
 const LOCK: &str = "lock";
+/// What is written on a disk, in its folder.
+const FILES: &str = "files";
+/// Layers that a disk stands on at most; the kernel takes 500.
+const MOST_LAYERS: usize = 450;
+/// Files of a snapshot that are counted while somebody waits for it.
+const MOST_COUNTED: u64 = 1000;
 
-/// A disk and its folder, which goes when this does.
+/// A disk and its folder, which is to be removed when nothing uses it any more.
 pub(super) struct SessionDisk {
     state: PathBuf,
+    session: String,
     /// Below the state folder.
     folder: String,
     /// Layers that it stands on, topmost first. Nobody removes them meanwhile.
-    layers: Vec<Held>,
+    layers: Vec<Arc<Held>>,
     _lock: File,
 }
 
@@ -38,21 +46,25 @@ impl SessionDisk {
             Origin::Image(name) => return Err(BackendError::NoLayer(name.clone())),
             Origin::Snapshot(layer) => hold(state, layer)?,
         };
-        let failed = |source| BackendError::Step { step: "make the session's disk".to_owned(), source };
-        let folder = format!("{SESSIONS}/{session}");
-        make_skeleton(state).map_err(failed)?;
+        make_skeleton(state).map_err(not_made)?;
         sweep(state);
+        Self::on(state, session, session, layers)
+    }
+
+    /// Makes the folder itself.
+    fn on(state: &Path, session: &str, name: &str, layers: Vec<Arc<Held>>) -> Result<Self, BackendError> {
+        let folder = format!("{SESSIONS}/{name}");
         let path = state.join(&folder);
         let make = || -> io::Result<File> {
             make_folder(&path, 0o700)?;
             let lock = File::create_new(path.join(LOCK))?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-            make_owned(&path.join("files"), 0o755, 0)?;
+            make_owned(&path.join(FILES), 0o755, 0)?;
             make_folder(&path.join("work"), 0o700)?;
             Ok(lock)
         };
-        let lock = make().map_err(failed)?;
-        Ok(Self { state: state.to_path_buf(), folder, layers, _lock: lock })
+        let lock = make().map_err(not_made)?;
+        Ok(Self { state: state.to_path_buf(), session: session.to_owned(), folder, layers, _lock: lock })
     }
 
     /// As the keeper mounts it.
@@ -69,41 +81,28 @@ impl SessionDisk {
 
     /// Bytes and entries of what was written since its origin.
     pub(super) fn grown(&self) -> (u64, u64) {
-        let (mut bytes, mut entries) = (0, 0);
-        let mut left = vec![self.state.join(&self.folder).join("files")];
-        while let Some(path) = left.pop() {
-            for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
-                let Ok(meta) = entry.metadata() else { continue };
-                entries += 1;
-                // As much as it takes: files may have holes.
-                bytes += meta.blocks() * 512;
-                if meta.is_dir() {
-                    left.push(entry.path());
-                }
-            }
-        }
-        (bytes, entries)
+        count(&self.files(), u64::MAX).unwrap_or_default()
     }
 
-    /// Makes what was written a layer. Nothing runs on it any more, and nothing can from now on.
-    pub(super) fn seal(&self) -> Result<Snapshotted, BackendError> {
-        let (bytes, entries) = self.grown();
-        let step = || -> Result<LayerName, io::Error> {
-            let draft = Store::open(&self.state).and_then(|store| store.draft()).map_err(io::Error::other)?;
-            fs::remove_dir(draft.content_path())?;
-            fs::rename(self.state.join(&self.folder).join("files"), draft.content_path())?;
-            let name = LayerName::random("snap");
-            let made = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-            let note = format!("snapshot of {}", self.folder);
-            let record = LayerRecord { bytes, entries, made, note, ..LayerRecord::default() };
-            draft.seal(&name, &record).map_err(io::Error::other)?;
-            Ok(name)
-        };
-        let name =
-            step().map_err(|source| BackendError::Step { step: "keep the session's disk".to_owned(), source })?;
-        let mut layers = vec![name.to_string()];
-        layers.extend(self.layers.iter().map(|held| held.name.to_string()));
-        Ok(Snapshotted { layer: LayerId(layers.join(",")), layers, bytes })
+    fn files(&self) -> PathBuf {
+        self.state.join(&self.folder).join(FILES)
+    }
+
+    /// Prepares what is to take its place: an empty top, and a layer for what was written on this one.
+    pub(super) fn prepare_next(&self) -> Result<Next, BackendError> {
+        if self.layers.len() >= MOST_LAYERS {
+            return Err(BackendError::TooDeep { most: MOST_LAYERS });
+        }
+        let draft = Store::open(&self.state).and_then(|store| store.draft()).map_err(not_kept)?;
+        let made = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let note = format!("snapshot of {}", self.session);
+        let record = LayerRecord { made, note, uncounted: true, ..LayerRecord::default() };
+        draft.write(&record).map_err(not_kept)?;
+        let name = format!("{}-{}", self.session, crate::id::random_hex());
+        let top = Self::on(&self.state, &self.session, &name, self.layers.clone())?;
+        let mut wire = top.wire();
+        wire.lower.insert(0, format!("{}/{FILES}", self.folder));
+        Ok(Next { top: Some(top), draft: Some(draft), wire })
     }
 
     /// Removes it; nothing uses it any more.
@@ -113,12 +112,87 @@ impl SessionDisk {
     }
 }
 
+/// What is to take the place of a disk. Dropped before that, nothing of it stays.
+pub(super) struct Next {
+    top: Option<SessionDisk>,
+    draft: Option<Draft>,
+    wire: Disk,
+}
+
+impl Next {
+    /// As the keeper mounts it.
+    pub(super) fn wire(&self) -> Disk {
+        self.wire.clone()
+    }
+
+    /// Makes what was written on the old disk, to which nothing can write any more, a layer of the new one.
+    pub(super) fn keep(mut self, old: &SessionDisk) -> Result<(SessionDisk, Snapshotted), BackendError> {
+        let gone = || not_made(io::ErrorKind::NotFound.into());
+        let draft = self.draft.take().ok_or_else(gone)?;
+        let mut top = self.top.take().ok_or_else(gone)?;
+        let name = LayerName::random("snap");
+        let store = Store::open(&top.state).map_err(not_kept)?;
+        let held = Arc::new(draft.adopt(&old.files(), &name).map_err(not_kept)?);
+        top.layers.insert(0, Arc::clone(&held));
+        let layers: Vec<String> = top.layers.iter().map(|held| held.name.to_string()).collect();
+        let counted = count(&held.content, MOST_COUNTED);
+        if let Some((bytes, entries)) = counted {
+            store.count(&held, bytes, entries).map_err(not_kept)?;
+        } else {
+            // Many files take longer to count than to keep. Where the count is cut short, it is told as not counted.
+            std::thread::spawn(move || {
+                let (bytes, entries) = count(&held.content, u64::MAX)?;
+                store.count(&held, bytes, entries).ok()
+            });
+        }
+        let bytes = counted.map(|(bytes, _)| bytes);
+        Ok((top, Snapshotted { layer: LayerId(layers.join(",")), layers, bytes }))
+    }
+}
+
+impl Drop for Next {
+    fn drop(&mut self) {
+        if let Some(top) = &self.top {
+            top.remove();
+        }
+    }
+}
+
+/// Bytes and entries below a folder; none if there are more than `most` entries.
+fn count(folder: &Path, most: u64) -> Option<(u64, u64)> {
+    let (mut bytes, mut entries) = (0, 0);
+    let mut left = vec![folder.to_path_buf()];
+    while let Some(path) = left.pop() {
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            entries += 1;
+            if entries > most {
+                return None;
+            }
+            // As much as it takes: files may have holes.
+            bytes += meta.blocks() * 512;
+            if meta.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Some((bytes, entries))
+}
+
+fn not_made(source: io::Error) -> BackendError {
+    BackendError::Step { step: "make the session's disk".to_owned(), source }
+}
+
+fn not_kept(error: LayerError) -> BackendError {
+    BackendError::Step { step: "keep the session's disk".to_owned(), source: io::Error::other(error) }
+}
+
 /// Takes hold of every layer of a snapshot.
-fn hold(state: &Path, layer: &LayerId) -> Result<Vec<Held>, BackendError> {
+fn hold(state: &Path, layer: &LayerId) -> Result<Vec<Arc<Held>>, BackendError> {
     let missing = || BackendError::NoLayer(layer.0.chars().take(100).collect());
     let store = Store::open(state).map_err(|_| missing())?;
     let hold = |name: &str| store.hold(&LayerName::try_from(name.to_owned()).ok()?).ok();
-    layer.0.split(',').map(|name| hold(name).ok_or_else(missing)).collect()
+    layer.0.split(',').map(|name| hold(name).map(Arc::new).ok_or_else(missing)).collect()
 }
 
 /// Makes the bottom of disks that begin with nothing, unless it is there.

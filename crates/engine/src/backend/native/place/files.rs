@@ -28,8 +28,6 @@ const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_MAGICL
 /// The most entries that one answer tells of.
 const MOST_ENTRIES: usize = 20_000;
 const PIECE: usize = 256 << 10;
-/// What init, and the parents of programs, are called inside.
-const OURS: &str = "saggar-keeper";
 /// The file system of processes.
 const PROC: rustix::fs::FsWord = 0x9fa0;
 
@@ -57,28 +55,6 @@ impl NativeFiles {
             let done = tokio::task::spawn_blocking(move || act(&this, &asked)).await;
             done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| FileError::from_io(&path, error))
         })
-    }
-
-    /// Programs that run inside, as `number name`. Their parents, which are ours, are not among them.
-    pub(super) fn processes(&self) -> Vec<String> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let Ok(proc) = self.open("/proc", flags, Mode::empty()) else { return Vec::new() };
-        let Ok(entries) = Dir::read_from(&proc) else { return Vec::new() };
-        let mut found = Vec::new();
-        for entry in entries.flatten() {
-            let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            let comm = format!("{pid}/comm");
-            let Ok(file) = openat(&proc, comm.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
-                continue;
-            };
-            let mut name = String::new();
-            let read = File::from(file).take(64).read_to_string(&mut name);
-            if read.is_ok() && name.trim() != OURS {
-                let shown: String = name.trim().chars().filter(|c| !c.is_control()).collect();
-                found.push(format!("{pid} {shown}"));
-            }
-        }
-        found
     }
 
     fn open(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {

@@ -6,9 +6,9 @@ mod files;
 mod process;
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use jail::{Create, GuestIds, SandboxId, SessionNews, SessionOrder};
+use jail::{Create, GuestIds, SandboxId, SessionNews, SessionOrder, Swapped};
 use types::{Isolation, Layer, Network, Usage};
 
 pub(super) use board::Board;
@@ -16,7 +16,7 @@ use disk::SessionDisk;
 use files::NativeFiles;
 
 use super::link::{Ending, Finished, Link};
-use super::{Asked, failure, milliseconds, wire};
+use super::{Asked, explain, failure, milliseconds, wire};
 use crate::backend::{
     BoxFuture, Gone, GuestUser, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Snapshotted, Writers,
 };
@@ -39,7 +39,8 @@ pub(super) struct NativePlace {
     ids: GuestIds,
     layers: Vec<Layer>,
     ending: Ending,
-    disk: Arc<SessionDisk>,
+    /// Another one after each snapshot.
+    disk: Mutex<Arc<SessionDisk>>,
 }
 
 impl NativePlace {
@@ -76,7 +77,7 @@ impl NativePlace {
         std::mem::forget(asked);
         removal.keep();
         let board::Opened { root, ids, layers } = opened;
-        Ok(Arc::new(Self { link, id, board, root: Arc::new(root), ids, layers, ending, disk }))
+        Ok(Arc::new(Self { link, id, board, root: Arc::new(root), ids, layers, ending, disk: Mutex::new(disk) }))
     }
 
     /// The host's user and group that a guest user is; none where there is only one.
@@ -87,11 +88,26 @@ impl NativePlace {
         }
     }
 
+    fn disk(&self) -> Arc<SessionDisk> {
+        Arc::clone(&self.disk.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     async fn ask(&self, order: SessionOrder) -> Result<SessionNews, BackendError> {
         let answer = self.board.answer();
         self.link.order(self.id, order, &[])?;
         answer.await.map_err(|_| BackendError::PlaceGone)
     }
+}
+
+/// Does something that may wait for a disk where nobody else waits for it.
+async fn away<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, BackendError> + Send + 'static,
+) -> Result<T, BackendError> {
+    tokio::task::spawn_blocking(act).await.map_err(|_| BackendError::PlaceGone)?
+}
+
+fn named(writer: &jail::Writer) -> String {
+    format!("{} {} {}", writer.pid, writer.name, writer.file)
 }
 
 /// Why there is no sandbox; a file system that carries no disk is told by name.
@@ -124,7 +140,7 @@ impl Drop for RemoveUnused {
 impl Drop for NativePlace {
     fn drop(&mut self) {
         self.link.cancel(self.id);
-        let (mut ending, disk) = (self.ending.clone(), Arc::clone(&self.disk));
+        let (mut ending, disk) = (self.ending.clone(), self.disk());
         // Not while somebody writes to it. Where no time is left for that, the next session's server does it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
@@ -157,7 +173,7 @@ impl Place for NativePlace {
             let SessionNews::Measured { cost, memory } = self.ask(SessionOrder::Measure).await? else {
                 return Err(BackendError::KeeperGone);
             };
-            let disk = Arc::clone(&self.disk);
+            let disk = self.disk();
             let grown = tokio::task::spawn_blocking(move || disk.grown()).await;
             let (disk_bytes, disk_inodes) = grown.unwrap_or_default();
             let usage = Usage {
@@ -171,19 +187,34 @@ impl Place for NativePlace {
 
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {
         Box::pin(async move {
-            if writers == Writers::Refuse {
-                let files = NativeFiles::new(Arc::clone(&self.root), self.ids);
-                let busy = tokio::task::spawn_blocking(move || files.processes()).await.unwrap_or_default();
-                if !busy.is_empty() {
-                    return Err(BackendError::Writers(busy));
+            let old = self.disk();
+            let disk = Arc::clone(&old);
+            let next = away(move || disk.prepare_next()).await?;
+            let order = SessionOrder::Swap { disk: next.wire(), kill: writers == Writers::Kill };
+            let SessionNews::Swapped(swapped) = self.ask(order).await? else { return Err(BackendError::KeeperGone) };
+            match swapped {
+                Swapped::Done => {}
+                Swapped::Writers(writers) => return Err(BackendError::Writers(writers.iter().map(named).collect())),
+                Swapped::Failed(trouble) | Swapped::Broken(trouble) => return Err(explain(trouble, "")),
+            }
+            let below = Arc::clone(&old);
+            match away(move || next.keep(&below)).await {
+                Ok((disk, kept)) => {
+                    *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(disk);
+                    tokio::task::spawn_blocking(move || old.remove());
+                    Ok(kept)
+                }
+                Err(error) => {
+                    // It stands on what nobody keeps.
+                    self.link.cancel(self.id);
+                    Err(error)
                 }
             }
-            self.link.cancel(self.id);
-            self.ending.clone().wait().await;
-            let disk = Arc::clone(&self.disk);
-            let sealed = tokio::task::spawn_blocking(move || disk.seal()).await;
-            sealed.map_err(|_| BackendError::PlaceGone)?
         })
+    }
+
+    fn goes_on(&self) -> bool {
+        true
     }
 
     fn isolation(&self) -> Isolation {
