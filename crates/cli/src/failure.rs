@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use engine::{AuditError, RunError, SettingsError};
 use evals::judge::{BatchError, JudgeError};
+use evals::swe::SweError;
 use serde::Serialize;
 use server::ServeError;
 use types::{ErrorBody, ErrorCode};
@@ -97,6 +98,12 @@ impl From<BatchError> for Failure {
 impl From<JudgeError> for Failure {
     fn from(error: JudgeError) -> Self {
         Self(error.body())
+    }
+}
+
+impl From<SweError> for Failure {
+    fn from(error: SweError) -> Self {
+        Self(ErrorBody { code: error.code(), message: error.to_string(), hint: error.hint().to_owned() })
     }
 }
 

@@ -11,4 +11,5 @@ pub(crate) mod judge;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod session;
+pub(crate) mod swe;
 pub(crate) mod usage;

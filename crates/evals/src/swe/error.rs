@@ -47,7 +47,9 @@ impl SweError {
             Self::File { .. } => "name a file that is there and may be read",
             Self::Content { .. } => "docs/SWE.md shows the shapes of data sets and predictions",
             Self::UnknownInstances(_) => "leave them out, or name the data set that they are from",
-            Self::Name(_) => "ids and models are names of folders in the official layout: use letters, digits, - _ and .",
+            Self::Name(_) => {
+                "ids and models are names of folders in the official layout: use letters, digits, - _ and ."
+            }
         }
     }
 }

@@ -116,8 +116,7 @@ pub fn read(path: &Path, ids: &[String]) -> Result<Vec<Instance>, SweError> {
 /// Objects of a `.json` file (a list, or the values of an object) or of one with an object on each line; each with its
 /// number or line.
 pub(super) fn records<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<(usize, T)>, SweError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| SweError::File { path: path.to_path_buf(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| SweError::File { path: path.to_path_buf(), source })?;
     let wrong = |line: usize, why: String| SweError::Content { path: path.to_path_buf(), line: Some(line), why };
     if path.extension().is_some_and(|extension| extension == "json") {
         let whole: Json = serde_json::from_str(&text).map_err(|error| wrong(error.line(), error.to_string()))?;

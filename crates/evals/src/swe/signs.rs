@@ -17,11 +17,7 @@ const SIGNS: &[(&str, Weight, &str)] = &[
     ("browser_launch_failed", Weight::Environment, "Failed to launch|Failed to connect to the bus"),
     ("display_unavailable", Weight::Environment, "cannot open display|Missing X server|unable to open X display"),
     ("out_of_memory", Weight::Environment, "Cannot allocate memory|OutOfMemoryError|^Killed$"),
-    (
-        "container_unavailable",
-        Weight::Environment,
-        "Error response from daemon|Cannot connect to the Docker daemon",
-    ),
+    ("container_unavailable", Weight::Environment, "Error response from daemon|Cannot connect to the Docker daemon"),
     ("network_unreachable", Weight::Environment, "Could not resolve host|Temporary failure in name resolution"),
     ("missing_module", Weight::Ambiguous, "Cannot find module|MODULE_NOT_FOUND|ModuleNotFoundError"),
     ("no_tests_collected", Weight::Ambiguous, "no tests ran|collected 0 items"),

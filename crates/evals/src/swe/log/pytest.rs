@@ -74,7 +74,8 @@ fn begins(line: &str) -> bool {
 /// `SKIPPED [2] file:line: why` counts tests and names none.
 fn is_count(status: &str, id: &str) -> bool {
     let number = id.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    status == SKIPPED && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    status == SKIPPED
+        && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Without `[31m` and its like. What stood around one is not looked at again.
