@@ -3,9 +3,11 @@
 //! The engine is threaded and only spawns; the keeper has one thread, makes every sandbox and owns it. When the keeper
 //! or its parent dies, every sandbox dies. This crate is the only home of `unsafe`, in its module `sys`.
 
+pub mod beneath;
 mod cgroup;
 mod channel;
 mod client;
+pub mod contained;
 mod disk;
 #[doc(hidden)]
 pub mod fuzz;
@@ -35,6 +37,11 @@ pub use wire::{
     ProcessOrder, SandboxId, SessionNews, SessionOrder, Setup, Start, Swapped, ToKeeper, Trouble, Writer, Zygote,
     ZygoteId,
 };
+
+/// Names of the system calls that a program may make with some arguments, for whoever filters by name.
+pub fn allowed_calls() -> impl Iterator<Item = &'static str> {
+    seccomp::names()
+}
 
 /// Descriptors in flight are counted against the sender's own limit, and for all runs of a user together.
 fn raise_descriptor_limit() {

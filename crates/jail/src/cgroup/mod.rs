@@ -1,6 +1,7 @@
 //! The kernel's meters: memory, processes and processors of a whole tree, on cgroup v1, v2 or neither.
 
 mod groups;
+mod inside;
 mod place;
 mod systemd;
 mod v1;
@@ -16,6 +17,7 @@ use types::Layer;
 use crate::wire::Limits;
 
 pub(crate) use groups::Groups;
+pub(crate) use inside::Inside;
 pub(crate) use place::Placement;
 use place::prefix;
 

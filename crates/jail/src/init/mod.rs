@@ -27,7 +27,7 @@ use crate::sys::{self, CStrings};
 use crate::way_out;
 use crate::wire::{FromInit, Rlimits, ToInit, Trouble};
 
-pub(crate) use seal::{FILES_ABI, SCOPE_ABI};
+pub(crate) use seal::{FILES_ABI, Kind, SCOPE_ABI, restrict_files};
 pub(crate) use zygote::Birth;
 
 /// The step that fails where a program's folder is not there.
@@ -157,14 +157,14 @@ fn serve(
 }
 
 /// A program to become.
-struct Order<'a> {
-    programs: &'a [String],
-    argv: &'a [String],
-    env: &'a [String],
+pub(crate) struct Order<'a> {
+    pub(crate) programs: &'a [String],
+    pub(crate) argv: &'a [String],
+    pub(crate) env: &'a [String],
 }
 
 /// Forks the program's process and waits until it has become the program, or failed to.
-fn start(order: &Order<'_>, streams: Vec<OwnedFd>, limits: &Rlimits) -> Result<Pid, Trouble> {
+pub(crate) fn start(order: &Order<'_>, streams: Vec<OwnedFd>, limits: &Rlimits) -> Result<Pid, Trouble> {
     fork_into(|| {
         sys::reset_signals();
         setsid().step("leave the session")?;

@@ -19,7 +19,7 @@ use crate::sys;
 use crate::wire::Trouble;
 
 /// What is sealed.
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A sandbox for one program.
     Run,
     /// One that stays.
@@ -57,16 +57,7 @@ pub(super) fn close(
     layers.push(Layer::CapsDropped);
     set_no_new_privs(true).wall(Layer::NoNewPrivs, "set no_new_privs")?;
     layers.push(Layer::NoNewPrivs);
-    let mut rules = None;
-    if sys::landlock_abi() >= FILES_ABI {
-        let made = rules_for_files(kind).wall(Layer::LandlockFs, "make Landlock rules")?;
-        sys::landlock_restrict(&made).wall(Layer::LandlockFs, "restrict files with Landlock")?;
-        rules = Some(made);
-        layers.push(Layer::LandlockFs);
-        if sys::landlock_abi() >= SCOPE_ABI {
-            layers.push(Layer::LandlockScope);
-        }
-    }
+    let rules = restrict_files(kind, layers)?;
     let profile = if unmetered { Profile::Unmetered } else { Profile::Metered };
     match sys::install_filter(&seccomp::program(profile)) {
         Ok(()) => layers.push(Layer::Seccomp),
@@ -74,6 +65,20 @@ pub(super) fn close(
         Err(errno) => return Err(errno).wall(Layer::Seccomp, "load the system call filter"),
     }
     Ok(rules)
+}
+
+/// Puts this process under Landlock's rules for files, where the kernel has them. Needs `no_new_privs`.
+pub(crate) fn restrict_files(kind: &Kind, layers: &mut Vec<Layer>) -> Result<Option<OwnedFd>, Trouble> {
+    if sys::landlock_abi() < FILES_ABI {
+        return Ok(None);
+    }
+    let rules = rules_for_files(kind).wall(Layer::LandlockFs, "make Landlock rules")?;
+    sys::landlock_restrict(&rules).wall(Layer::LandlockFs, "restrict files with Landlock")?;
+    layers.push(Layer::LandlockFs);
+    if sys::landlock_abi() >= SCOPE_ABI {
+        layers.push(Layer::LandlockScope);
+    }
+    Ok(Some(rules))
 }
 
 /// Gives the program of a sandbox that stays what root may have there, and no more.

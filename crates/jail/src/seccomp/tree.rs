@@ -45,6 +45,27 @@ enum Action {
     },
 }
 
+/// Calls that are allowed or not by their arguments.
+const BY_ARGUMENT: &[((&str, c_long), Action)] = &[
+    (("clone", libc::SYS_clone), Action::Clone),
+    (("socket", libc::SYS_socket), Action::Socket),
+    (("socketpair", libc::SYS_socketpair), Action::Socketpair),
+    (("ioctl", libc::SYS_ioctl), Action::Ioctl),
+    (("personality", libc::SYS_personality), Action::Personality),
+    (("prctl", libc::SYS_prctl), Action::Prctl),
+    (("fcntl", libc::SYS_fcntl), Action::Fcntl),
+    (("prlimit64", libc::SYS_prlimit64), Action::Prlimit),
+    (("mknodat", libc::SYS_mknodat), Action::Mknod { mode: 2 }),
+    #[cfg(target_arch = "x86_64")]
+    (("mknod", libc::SYS_mknod), Action::Mknod { mode: 1 }),
+];
+
+/// Every call that some program could make with some arguments, by name.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let allowed = [table::ALLOW, table::ALLOW_HERE, table::ALLOW_NEW].into_iter().flatten();
+    allowed.chain(BY_ARGUMENT.iter().map(|(call, _)| call)).map(|(name, _)| *name)
+}
+
 /// The filter for `profile`.
 pub(crate) fn program(profile: Profile) -> Vec<Instruction> {
     let mut out = vec![
@@ -61,8 +82,8 @@ pub(crate) fn program(profile: Profile) -> Vec<Instruction> {
 
 fn actions(profile: Profile) -> BTreeMap<u32, Action> {
     let mut actions = BTreeMap::new();
-    let mut put = |numbers: &[c_long], action| {
-        actions.extend(numbers.iter().filter_map(|&nr| u32::try_from(nr).ok()).map(|nr| (nr, action)));
+    let mut put = |calls: &[(&str, c_long)], action| {
+        actions.extend(calls.iter().filter_map(|&(_, nr)| u32::try_from(nr).ok()).map(|nr| (nr, action)));
     };
     put(table::ALLOW, Action::Allow);
     put(table::ALLOW_HERE, Action::Allow);
@@ -71,17 +92,9 @@ fn actions(profile: Profile) -> BTreeMap<u32, Action> {
     put(table::REFUSE_HERE, Action::Errno(libc::EPERM));
     put(table::REFUSE_NEW, Action::Errno(libc::EPERM));
     put(table::PRETEND, Action::Errno(0));
-    put(&[libc::SYS_clone], Action::Clone);
-    put(&[libc::SYS_socket], Action::Socket);
-    put(&[libc::SYS_socketpair], Action::Socketpair);
-    put(&[libc::SYS_ioctl], Action::Ioctl);
-    put(&[libc::SYS_personality], Action::Personality);
-    put(&[libc::SYS_prctl], Action::Prctl);
-    put(&[libc::SYS_fcntl], Action::Fcntl);
-    put(&[libc::SYS_prlimit64], Action::Prlimit);
-    put(&[libc::SYS_mknodat], Action::Mknod { mode: 2 });
-    #[cfg(target_arch = "x86_64")]
-    put(&[libc::SYS_mknod], Action::Mknod { mode: 1 });
+    for &(call, action) in BY_ARGUMENT {
+        put(&[call], action);
+    }
     if profile == Profile::Unmetered {
         put(table::UNCOUNTED, Action::Errno(libc::ENOSYS));
     }

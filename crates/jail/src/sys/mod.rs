@@ -114,6 +114,14 @@ pub(crate) fn end_after(seconds: u32) {
     unsafe { libc::alarm(seconds) };
 }
 
+/// Kills every other process of the pid namespace that this process is the first of; does nothing in any other process.
+pub(crate) fn kill_all() {
+    if rustix::process::getpid().is_init() {
+        // SAFETY: takes numbers alone. To process 1, -1 means its own namespace without itself.
+        unsafe { libc::kill(-1, libc::SIGKILL) };
+    }
+}
+
 /// Descriptor `number`, which the parent promised to leave open at start.
 pub(crate) fn inherited(number: i32) -> Option<OwnedFd> {
     // SAFETY: `F_GETFD` takes no pointer; it only asks whether the number is open.

@@ -1,0 +1,115 @@
+//! Process 1 of a container that somebody else made: places files, runs programs, watches them, tells of what is left.
+//!
+//! The container's engine has built the walls; this closes what it left open, and takes the program's end, cost and files
+//! where they can be told exactly. Its only channel is its own standard input and output, which no program inherits.
+
+mod files;
+mod layers;
+mod run;
+mod wire;
+
+use std::convert::Infallible;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+use crate::sys;
+
+pub use wire::{EntryKind, Folder, FrameKind, Frames, Garbled, MOST_CONTENT, Order, Report, frame};
+
+/// Where the program lies in a container, and by which name it knows what it is.
+pub const NAME: &str = "/opt/saggar/init";
+
+/// Why it ended, other than that nobody is left to serve.
+pub type Ending = Errno;
+
+/// The engine's end, as this process sees it.
+pub(crate) struct Engine {
+    frames: Frames,
+}
+
+impl Engine {
+    fn input() -> BorrowedFd<'static> {
+        rustix::stdio::stdin()
+    }
+
+    /// Reads what has come, waiting for it; `Err(PIPE)` when the engine is gone.
+    fn fill(&mut self) -> Result<(), Errno> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match rustix::io::read(Self::input(), &mut buffer) {
+                Ok(0) => return Err(Errno::PIPE),
+                Ok(n) => {
+                    self.frames.push(&buffer[..n]);
+                    return Ok(());
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    fn taken(&mut self) -> Result<Option<(FrameKind, Vec<u8>)>, Errno> {
+        self.frames.next_frame().map_err(|Garbled| Errno::PROTO)
+    }
+
+    fn next(&mut self) -> Result<(FrameKind, Vec<u8>), Errno> {
+        loop {
+            match self.taken()? {
+                Some(frame) => return Ok(frame),
+                None => self.fill()?,
+            }
+        }
+    }
+
+    fn say(bytes: &[u8]) -> Result<(), Errno> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match rustix::io::write(rustix::stdio::stdout(), rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn report(report: &Report) -> Result<(), Errno> {
+        Self::say(&report.frame())
+    }
+}
+
+/// Serves the engine until it is gone. Everything else in the container ends with this process.
+pub fn run() -> Result<Infallible, Ending> {
+    // Only process 1 cannot be killed by what it starts.
+    if !rustix::process::getpid().is_init() {
+        return Err(Errno::PERM);
+    }
+    sys::close_all_but(&[])?;
+    sys::reset_signals();
+    rustix::process::umask(rustix::fs::Mode::from(0o022));
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let layers = layers::close();
+    Engine::report(&Report::Ready { layers })?;
+    let mut engine = Engine { frames: Frames::default() };
+    loop {
+        let (kind, payload) = engine.next()?;
+        if kind != FrameKind::Message {
+            // Input for a program that is over.
+            continue;
+        }
+        match postcard::from_bytes(&payload).map_err(|_| Errno::PROTO)? {
+            Order::Place { path, executable } => files::place(&mut engine, &path, executable)?,
+            Order::Start { programs, argv, env, limits, metered } => {
+                run::run(&mut engine, &run::Program { programs, argv, env, limits, metered })?;
+            }
+            // It came too late: the program is over.
+            Order::Kill => {}
+            Order::List { folder } => files::list(&folder)?,
+            Order::Stat { path } => files::stat(&path)?,
+            Order::Read { folder, path, most } => files::read(folder, &path, most)?,
+            Order::Room => files::room()?,
+        }
+    }
+}

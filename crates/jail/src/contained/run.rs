@@ -1,0 +1,282 @@
+//! One program in a container, from its start until the last of its processes is gone.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait};
+use rustix::time::Timespec;
+use types::LimitKind;
+
+use super::{Engine, FrameKind, Order, Report, frame};
+use crate::cgroup::Inside;
+use crate::init;
+use crate::sys;
+use crate::wire::{Cost, End, Limits, Rlimits};
+
+/// How often meters are looked at, as the keeper does.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// How long the kernel may take to end what was killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What to start.
+pub(super) struct Program {
+    pub(super) programs: Vec<String>,
+    pub(super) argv: Vec<String>,
+    pub(super) env: Vec<String>,
+    pub(super) limits: Limits,
+    pub(super) metered: bool,
+}
+
+/// A program that runs.
+struct Running {
+    pid: Pid,
+    handle: OwnedFd,
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    /// Input that it has not taken yet.
+    waiting: VecDeque<u8>,
+    /// Whether more input will come.
+    more: bool,
+    started: Instant,
+    /// What ended it, if that was us; the first cause wins.
+    cause: Option<End>,
+}
+
+/// Runs one program to its end, whatever that is.
+pub(super) fn run(engine: &mut Engine, program: &Program) -> Result<(), Errno> {
+    let meters = Inside::open();
+    let before = meters.counts();
+    let mut running = match start(program) {
+        Ok(running) => running,
+        Err(errno) => return Engine::report(&Report::Failed { errno: errno.raw_os_error() }),
+    };
+    Engine::report(&Report::Started)?;
+    let limits = &program.limits;
+    let deadline = running.started + Duration::from_nanos(limits.wall);
+    let status = loop {
+        running.turn(engine)?;
+        let used = || meters.cpu().zip(before.cpu).map(|(now, then)| now - then);
+        if Instant::now() >= deadline {
+            running.stop(End::Limit(LimitKind::Wall));
+        } else if meters.counts().out_of_memory > before.out_of_memory {
+            running.stop(End::Limit(LimitKind::Memory));
+        } else if limits.cpu.is_some_and(|most| used() >= Some(most)) {
+            running.stop(End::Limit(LimitKind::Cpu));
+        }
+        if let Some(status) = running.reap()? {
+            break status;
+        }
+    };
+    let wall = running.started.elapsed();
+    end_all();
+    running.drain()?;
+    let counts = meters.counts();
+    let end = running.cause.take().unwrap_or_else(|| ended(status, counts.out_of_memory > before.out_of_memory));
+    let mut hits = Vec::new();
+    if let End::Limit(limit) = &end {
+        hits.push(*limit);
+    }
+    if counts.out_of_memory > before.out_of_memory && !hits.contains(&LimitKind::Memory) {
+        hits.push(LimitKind::Memory);
+    }
+    if counts.refused_pids > before.refused_pids {
+        hits.push(LimitKind::Pids);
+    }
+    let cpu = counts.cpu.zip(before.cpu).map_or(0, |(now, then)| now - then);
+    let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+    Engine::report(&Report::Ended { end, cost: Cost { wall, cpu, memory: counts.peak.unwrap_or(0), hits } })
+}
+
+fn start(program: &Program) -> Result<Running, Errno> {
+    let (stdin_read, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&stdin, true)?;
+    let limits = &program.limits;
+    // Users are counted over the whole host where there is no namespace of users: the container's group counts.
+    let rlimits = Rlimits {
+        pids: u64::from(u32::MAX),
+        data: (!program.metered).then_some(limits.memory.saturating_add(limits.pids.saturating_mul(8 << 20))),
+        cpu: limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
+    };
+    let streams = vec![stdin_read, stdout_write, stderr_write];
+    let Program { programs, argv, env, .. } = program;
+    let pid = init::start(&init::Order { programs, argv, env }, streams, &rlimits)
+        .map_err(|trouble| Errno::from_raw_os_error(trouble.errno))?;
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(Running {
+        pid,
+        handle,
+        stdin: Some(stdin),
+        stdout: Some(stdout),
+        stderr: Some(stderr),
+        waiting: VecDeque::new(),
+        more: true,
+        started: Instant::now(),
+        cause: None,
+    })
+}
+
+impl Running {
+    /// Waits for something to happen, and does what is to be done about it.
+    fn turn(&mut self, engine: &mut Engine) -> Result<(), Errno> {
+        let wants_input = self.stdin.as_ref().filter(|_| !self.waiting.is_empty());
+        let watched: Vec<(Source, BorrowedFd<'_>, PollFlags)> = [
+            Some((Source::Engine, Engine::input(), PollFlags::IN)),
+            Some((Source::End, self.handle.as_fd(), PollFlags::IN)),
+            self.stdout.as_ref().map(|fd| (Source::Out, fd.as_fd(), PollFlags::IN)),
+            self.stderr.as_ref().map(|fd| (Source::Err, fd.as_fd(), PollFlags::IN)),
+            wants_input.map(|fd| (Source::Input, fd.as_fd(), PollFlags::OUT)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let mut polled: Vec<PollFd<'_>> = watched.iter().map(|(_, fd, flags)| PollFd::new(fd, *flags)).collect();
+        match poll(&mut polled, Some(&LOOK)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        let ready: Vec<Source> = watched
+            .iter()
+            .zip(&polled)
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|((source, ..), _)| *source)
+            .collect();
+        for source in ready {
+            match source {
+                Source::Engine => self.listen(engine)?,
+                Source::Out => pass_on(&mut self.stdout, FrameKind::Out)?,
+                Source::Err => pass_on(&mut self.stderr, FrameKind::Err)?,
+                Source::Input => self.feed()?,
+                Source::End => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self, engine: &mut Engine) -> Result<(), Errno> {
+        engine.fill()?;
+        while let Some((kind, payload)) = engine.taken()? {
+            match kind {
+                FrameKind::Content => self.waiting.extend(payload),
+                FrameKind::End => self.more = false,
+                FrameKind::Message => match postcard::from_bytes(&payload).map_err(|_| Errno::PROTO)? {
+                    Order::Kill => self.stop(End::Cancelled),
+                    _ => return Err(Errno::PROTO),
+                },
+                FrameKind::Out | FrameKind::Err => return Err(Errno::PROTO),
+            }
+        }
+        self.feed()
+    }
+
+    /// Gives the program what it takes, and tells the engine how much that was.
+    fn feed(&mut self) -> Result<(), Errno> {
+        let mut took = 0;
+        while let (Some(stdin), false) = (&self.stdin, self.waiting.is_empty()) {
+            match rustix::io::write(stdin, self.waiting.as_slices().0) {
+                Ok(n) => {
+                    self.waiting.drain(..n);
+                    took += n;
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                // It has closed its input: whatever comes is taken and thrown away.
+                Err(_) => self.stdin = None,
+            }
+        }
+        if self.stdin.is_none() {
+            took += self.waiting.len();
+            self.waiting.clear();
+        }
+        if self.waiting.is_empty() && !self.more {
+            self.stdin = None;
+        }
+        if took > 0 {
+            Engine::report(&Report::Took(u32::try_from(took).unwrap_or(u32::MAX)))?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, cause: End) {
+        self.cause.get_or_insert(cause);
+        sys::kill_all();
+    }
+
+    /// Reaps whatever has ended; the program's own status if it is among them.
+    fn reap(&self) -> Result<Option<WaitStatus>, Errno> {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.pid => return Ok(Some(status)),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return Ok(None),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Passes on what is left in the pipes; nobody can write to them any more.
+    fn drain(&mut self) -> Result<(), Errno> {
+        while self.stdout.is_some() {
+            pass_on(&mut self.stdout, FrameKind::Out)?;
+        }
+        while self.stderr.is_some() {
+            pass_on(&mut self.stderr, FrameKind::Err)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    Engine,
+    End,
+    Out,
+    Err,
+    Input,
+}
+
+/// Passes on one piece of output; the pipe is let go of at its end.
+fn pass_on(pipe: &mut Option<OwnedFd>, kind: FrameKind) -> Result<(), Errno> {
+    let Some(fd) = pipe else { return Ok(()) };
+    let mut buffer = [0; 32 << 10];
+    match rustix::io::read(fd, &mut buffer) {
+        Ok(0) => *pipe = None,
+        Ok(n) => Engine::say(&frame(kind, &buffer[..n]))?,
+        Err(Errno::INTR) => {}
+        Err(errno) => return Err(errno),
+    }
+    Ok(())
+}
+
+/// Kills and reaps until nothing is left.
+fn end_all() {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        sys::kill_all();
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 500_000 }));
+    }
+}
+
+fn ended(status: WaitStatus, out_of_memory: bool) -> End {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => End::Exited(code),
+        // A signal that we did not send, while the kernel was killing for want of memory.
+        (None, Some(signal)) if out_of_memory && signal == libc::SIGKILL => End::Limit(LimitKind::Memory),
+        (None, Some(signal)) => End::Signaled(signal),
+        (None, None) => End::Exited(1),
+    }
+}
