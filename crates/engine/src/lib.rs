@@ -49,7 +49,7 @@ pub use engine::{Caller, Delivery, Engine, Harness, Standing};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
 pub use feedback::hint_for_exception;
-pub use files::{Executable, Input, Inputs, Made, OutFolder, OwnFiles, Receive, Received, WorkTree};
+pub use files::{Content, Executable, Input, Inputs, Made, Opened, OutFolder, OwnFiles, Receive, Received, Tree};
 pub use id::new_id;
 pub use image::{Base, Build, HeldImage, Image, ImageError, Images, Imported, Sources};
 pub use interpreter::{About, Cell, CellEnd, CellFrame, CellOutput, Driver, Interpreter, InterpreterError, MOST_LINE};

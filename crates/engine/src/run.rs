@@ -18,7 +18,7 @@ use crate::engine::{Caller, Delivery, Engine, Harness};
 use crate::error::{BackendError, RunError};
 use crate::exception::{MAX_RECORD, parse_report};
 use crate::feedback;
-use crate::files::{Collected, Collection, Executable, Inputs, Made, Placed, Receive, Received, WorkTree};
+use crate::files::{Collected, Collection, Executable, Inputs, Made, Placed, Receive, Received, Tree};
 use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder, Step};
 use crate::pool::Lease;
 
@@ -214,7 +214,7 @@ impl<'e> Run<'e> {
         Some(WorkerSpec { kind: worker.kind, program: found.program.clone(), argv, env })
     }
 
-    fn place_inputs(&self, tree: &WorkTree, inputs: &mut Option<&mut dyn Inputs>) -> Result<Placed, RunError> {
+    fn place_inputs(&self, tree: &dyn Tree, inputs: &mut Option<&mut dyn Inputs>) -> Result<Placed, RunError> {
         let mut placed = Placed::new();
         for (index, InputFile { path, content }) in self.admitted.files.iter().enumerate() {
             match content {
@@ -285,7 +285,7 @@ impl<'e> Run<'e> {
         let mut ended = sandbox.run(command, stdin, &mut capture, cancel).await?;
         capture.finish();
         let tree = sandbox.tree();
-        let record = tree.read_small(&format!("tmp/{EXCEPTION_RECORD}"), MAX_RECORD);
+        let record = tree.read_small(EXCEPTION_RECORD, MAX_RECORD);
         // A program that ended well was ended by no exception, whatever it left behind.
         let exception = record.and_then(|bytes| parse_report(&bytes)).filter(|_| !ended.outcome.is_ok());
         touched(&mut ended, tree);
@@ -481,7 +481,7 @@ impl Built {
 
 /// Moves a compiler's products into the sandbox where they run.
 struct Products<'a> {
-    tree: &'a WorkTree,
+    tree: &'a dyn Tree,
     placed: &'a mut Placed,
 }
 
@@ -494,7 +494,7 @@ impl Receive for Products<'_> {
 }
 
 fn place(
-    tree: &WorkTree,
+    tree: &dyn Tree,
     path: &RelPath,
     content: &mut dyn io::Read,
     executable: Executable,
@@ -505,7 +505,7 @@ fn place(
 }
 
 /// Adds the limits that only the files tell of.
-fn touched(ended: &mut Ended, tree: &WorkTree) {
+fn touched(ended: &mut Ended, tree: &dyn Tree) {
     ended.hits.extend(tree.full());
     ended.hits.sort_unstable();
     ended.hits.dedup();

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use types::{BackendKind, Layer, LimitKind, Limits, Outcome, Usage};
 
 use crate::error::BackendError;
-use crate::files::WorkTree;
+use crate::files::Tree;
 use crate::image::HeldImage;
 use crate::network::Rules;
 pub(crate) use native::Native;
@@ -51,7 +51,7 @@ pub trait Backend: Send + Sync {
 /// An isolated place. It could serve more than one program; a run uses it for one.
 pub trait Sandbox: Send {
     /// Its `/work` and `/tmp`, from outside.
-    fn tree(&self) -> &WorkTree;
+    fn tree(&self) -> &dyn Tree;
     /// Whether it can still be used: one that was made ahead of need may have been killed since.
     fn is_alive(&self) -> bool;
     /// Gives it other limits than it was made with, before anything is placed or started in it.

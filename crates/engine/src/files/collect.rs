@@ -1,18 +1,17 @@
 //! Finding what a run left in `/work`.
 
-use std::io::{self, Read, Seek};
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{FileType, Mode, OFlags, RawDir, openat2};
+use jail::contained::EntryKind;
 use sha2::{Digest, Sha256};
 use types::{Change, FileRecord, RelPath};
 
 use super::glob::Glob;
 use super::place::{Executable, Placed};
-use super::tree::{BENEATH, WorkTree, open_regular};
+use super::tree::{Opened, Tree};
 use crate::error::{BackendError, RunError};
 
 /// The most files that are reported.
@@ -81,7 +80,7 @@ struct Left {
 
 struct Walk<'a, 'r> {
     collection: Collection<'a, 'r>,
-    root: OwnedFd,
+    tree: &'a dyn Tree,
     found: Collected,
     left: Left,
     entries: usize,
@@ -89,13 +88,12 @@ struct Walk<'a, 'r> {
     inline_bytes: u64,
 }
 
-impl WorkTree {
+impl dyn Tree + '_ {
     /// Walks `/work` and reports every regular file that was made or changed. Nothing of the run may be alive.
     pub(crate) fn collect(&self, collection: Collection<'_, '_>) -> Result<Collected, RunError> {
-        let Ok(root) = self.folder("work") else { return Ok(Collected::default()) };
         let mut walk = Walk {
             collection,
-            root,
+            tree: self,
             found: Collected::default(),
             left: Left::default(),
             entries: 0,
@@ -115,52 +113,40 @@ impl WorkTree {
 
 impl Walk<'_, '_> {
     fn folder(&mut self, folder: &str, folders: &mut Vec<String>) -> Result<(), RunError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let path = if folder.is_empty() { "." } else { folder };
-        let Ok(fd) = openat2(&self.root, path, flags, Mode::empty(), BENEATH) else {
-            self.left.unreadable += 1;
-            return Ok(());
-        };
-        let mut space = [MaybeUninit::uninit(); 16 << 10];
-        let mut entries = RawDir::new(fd, &mut space);
-        while let Some(Ok(entry)) = entries.next() {
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
-                continue;
-            }
+        let mut files = Vec::new();
+        let listed = self.tree.list(folder, &mut |name, kind| {
             self.entries += 1;
             if self.entries > MOST_ENTRIES {
                 self.left.beyond += 1;
-                folders.clear();
-                return Ok(());
+                return ControlFlow::Break(());
             }
             let Some(path) = plain(folder, name) else {
                 self.left.names += 1;
-                continue;
+                return ControlFlow::Continue(());
             };
-            match entry.file_type() {
-                FileType::Directory if path.split('/').count() >= RelPath::MAX_DEPTH || path.len() > 3000 => {
+            match kind {
+                EntryKind::Folder if path.split('/').count() >= RelPath::MAX_DEPTH || path.len() > 3000 => {
                     self.left.deep += 1;
                 }
-                FileType::Directory => folders.push(path),
-                FileType::RegularFile => self.file(path)?,
-                FileType::Symlink => self.left.links += 1,
-                _ => self.left.special += 1,
+                EntryKind::Folder => folders.push(path),
+                EntryKind::File => files.push(path),
+                EntryKind::Link => self.left.links += 1,
+                EntryKind::Special => self.left.special += 1,
             }
+            ControlFlow::Continue(())
+        });
+        self.left.unreadable += usize::from(listed.is_err());
+        if self.entries > MOST_ENTRIES {
+            folders.clear();
         }
-        Ok(())
+        files.into_iter().try_for_each(|path| self.file(path))
     }
 
     fn file(&mut self, path: String) -> Result<(), RunError> {
-        let Ok(mut file) = open_regular(&self.root, &path) else {
+        let Ok(Opened { size, executable, mut content }) = self.tree.open(&path) else {
             self.left.unreadable += 1;
             return Ok(());
         };
-        let Ok(meta) = file.metadata() else {
-            self.left.unreadable += 1;
-            return Ok(());
-        };
-        let size = meta.len();
         if self.found.files.len() >= MOST_FILES || size > self.collection.most_bytes - self.bytes {
             self.left.beyond += 1;
             return Ok(());
@@ -171,7 +157,7 @@ impl Walk<'_, '_> {
             self.left.not_inline += usize::from(!fits);
             fits
         };
-        let Ok((hash, bytes, content)) = read(&mut file, size, inline) else {
+        let Ok((hash, bytes, kept)) = read(&mut content, size, inline) else {
             self.left.unreadable += 1;
             return Ok(());
         };
@@ -181,16 +167,15 @@ impl Walk<'_, '_> {
             Some(_) => Change::Modified,
             None => Change::Created,
         };
-        self.inline_bytes += content.as_ref().map_or(0, |content| content.len() as u64);
+        self.inline_bytes += kept.as_ref().map_or(0, |kept| kept.len() as u64);
         if let Some(receiver) = &mut self.collection.receiver {
             let again = |source| BackendError::Place { path: path.clone(), source };
-            file.rewind().map_err(again)?;
+            content.rewind().map_err(again)?;
             // No more than what was hashed.
-            let content = &mut file.take(bytes);
-            let made = Made { path: &path, executable: Executable::of(&meta), content };
+            let made = Made { path: &path, executable, content: &mut content.take(bytes) };
             self.left.in_the_way += usize::from(receiver.receive(made)? == Received::Refused);
         }
-        let base64 = content.map(|content| STANDARD.encode(content));
+        let base64 = kept.map(|kept| STANDARD.encode(kept));
         self.found.files.push(FileRecord { path, bytes, sha256: crate::id::hex(&hash), change, base64 });
         Ok(())
     }
@@ -203,14 +188,14 @@ fn plain(folder: &str, name: &[u8]) -> Option<String> {
 }
 
 /// Hashes at most `size` bytes, and keeps them if asked to.
-fn read(file: &mut std::fs::File, size: u64, keep: bool) -> io::Result<([u8; 32], u64, Option<Vec<u8>>)> {
+fn read(content: &mut dyn Read, size: u64, keep: bool) -> io::Result<([u8; 32], u64, Option<Vec<u8>>)> {
     let mut hash = Sha256::new();
     let mut kept = keep.then(Vec::new);
     let mut buffer = vec![0; 64 << 10];
     let mut bytes = 0;
-    let mut file = file.take(size);
+    let mut content = content.take(size);
     loop {
-        match file.read(&mut buffer) {
+        match content.read(&mut buffer) {
             Ok(0) => return Ok((hash.finalize().into(), bytes, kept)),
             Ok(n) => {
                 hash.update(&buffer[..n]);

@@ -1,7 +1,7 @@
 //! Writing a run's files into a folder of the caller's.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, re
 use rustix::io::Errno;
 
 use super::collect::{Made, Receive, Received};
+use super::tree::copy;
 use crate::error::RunError;
 
 /// A folder of the caller's. Inside it nothing is followed: what a link there points to was never asked for.
@@ -79,17 +80,4 @@ fn is_in_the_way(error: &io::Error) -> bool {
     [Errno::ISDIR, Errno::NOTDIR, Errno::LOOP, Errno::NOTEMPTY, Errno::EXIST, Errno::XDEV]
         .iter()
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
-/// `io::copy` would map or splice; this reads what was hashed and no more.
-fn copy(from: &mut dyn Read, into: &mut File) -> io::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(n) => into.write_all(&buffer[..n])?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }

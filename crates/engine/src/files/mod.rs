@@ -1,7 +1,7 @@
 //! A run's files, from outside: placing inputs, finding what changed, bringing it back.
 //!
-//! The host reaches them only through one descriptor of the run's own tmpfs, never by a path of the host, and follows no
-//! link. What is reported is regular files with plain names; everything else is counted and left where it is.
+//! On this host they are reached only through one descriptor of the run's own tmpfs, never by a path of the host; in a
+//! container by its process 1. Neither follows a link. What is reported is regular files with plain names; everything else is counted and left where it is.
 
 mod collect;
 mod deliver;
@@ -19,4 +19,5 @@ pub use input::{Input, Inputs, OwnFiles};
 pub(crate) use own::read_own;
 pub use place::Executable;
 pub(crate) use place::Placed;
-pub use tree::WorkTree;
+pub(crate) use tree::WorkTree;
+pub use tree::{Content, Opened, Tree};

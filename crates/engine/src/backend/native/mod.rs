@@ -24,7 +24,7 @@ use super::{
     Stream, WorkerKind, WorkerSpec,
 };
 use crate::error::BackendError;
-use crate::files::WorkTree;
+use crate::files::{Tree, WorkTree};
 use crate::image::HeldImage;
 use crate::network::Router;
 use link::{Ending, Finished, Link};
@@ -238,7 +238,7 @@ impl Drop for NativeSandbox {
 }
 
 impl Sandbox for NativeSandbox {
-    fn tree(&self) -> &WorkTree {
+    fn tree(&self) -> &dyn Tree {
         &self.tree
     }
 
