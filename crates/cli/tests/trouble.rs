@@ -113,7 +113,7 @@ fn settings_of_the_working_directory_are_not_read() {
 
 #[test]
 fn what_this_version_does_not_have_is_refused_not_ignored() {
-    for option in ["--backend=docker", "--backend=e2b", "--server=http://127.0.0.1:1"] {
+    for option in ["--backend=e2b", "--server=http://127.0.0.1:1"] {
         fails(&["run", "-c", "1", option], "unsupported", 125);
     }
 }
@@ -196,4 +196,17 @@ fn a_program_that_may_not_be_executed_is_passed_over() {
     let path = format!("{}:relative:/usr/bin:/bin", folder.display());
     let output = saggar(&["run", "-c", "print('right')"]).env("PATH", path).output().unwrap();
     assert_eq!(text(&output.stdout), "right\n");
+}
+
+#[test]
+fn a_docker_daemon_that_is_not_there_is_an_error_and_nothing_runs() {
+    let made = folder("docker-trouble").join("made");
+    let code = format!("open({:?}, 'w')", made.to_str().unwrap());
+    let args = ["run", "--json", "--backend", "docker", "--image", "x", "-c", &code];
+    for host in ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1"] {
+        check(saggar(&args).env("DOCKER_HOST", host), "isolation_unavailable", 125);
+    }
+    check(saggar(&args).env("DOCKER_HOST", "carrier-pigeon:coop"), "invalid_settings", 2);
+    check(saggar(&args[..4]).args(["-c", &code]).env("DOCKER_HOST", "tcp://127.0.0.1:1"), "invalid_request", 2);
+    assert!(!made.exists());
 }

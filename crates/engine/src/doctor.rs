@@ -5,10 +5,10 @@ use std::fs;
 use serde::Serialize;
 use types::{BackendKind, Layer, Limits};
 
-use crate::backend::{Cancel, Command, Output, SandboxSpec, Stdin, Stream};
+use crate::backend::{Backend, Cancel, Command, Output, SandboxSpec, Stdin, Stream};
 use crate::engine::{Caller, Engine};
 use crate::error::{BackendError, RunError};
-use crate::language::{self, Found, RECIPES, Recipe};
+use crate::language::{self, RECIPES, Recipe};
 
 /// What `saggar doctor` says.
 #[derive(Debug, Serialize)]
@@ -99,10 +99,10 @@ impl Engine {
             languages.push(self.language(recipe, ok).await);
         }
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-        Report { ok, backend: self.backend.kind(), kernel, layers, languages }
+        Report { ok, backend: self.stations.native.backend.kind(), kernel, layers, languages }
     }
 
-    fn probe_spec(&self, extra_roots: Vec<String>) -> SandboxSpec {
+    pub(crate) fn probe_spec(&self, extra_roots: Vec<String>) -> SandboxSpec {
         let accept = self.accepted(&Caller::default());
         // A Java machine tells its version with threads and memory of a whole one.
         SandboxSpec {
@@ -110,6 +110,7 @@ impl Engine {
             accept,
             extra_roots,
             image: None,
+            digest: None,
             network: None,
             worker: None,
             ahead: false,
@@ -118,8 +119,8 @@ impl Engine {
     }
 
     async fn try_layers(&self, spec: &SandboxSpec) -> Result<(Vec<(Layer, String)>, Vec<Layer>), BackendError> {
-        let missing = self.backend.capabilities(spec).await?.missing;
-        let mut sandbox = self.backend.create(spec).await?;
+        let missing = self.stations.native.backend.capabilities(spec).await?.missing;
+        let mut sandbox = self.stations.native.backend.create(spec).await?;
         let programs = vec!["/usr/bin/true".to_owned(), "/bin/true".to_owned()];
         let command = Command { programs, argv: vec!["true".to_owned()], env: Vec::new() };
         let ended = sandbox.run(command, Stdin::Bytes(Vec::new()), &mut FirstLine::default(), never()).await?;
@@ -134,7 +135,8 @@ impl Engine {
         };
         report.program = Some(found.program.clone());
         if usable {
-            match self.version(recipe, &found).await {
+            let (backend, spec) = (&*self.stations.native.backend, self.probe_spec(found.roots.clone()));
+            match version(backend, &spec, recipe, vec![found.program]).await {
                 Ok(version) => {
                     report.why = recipe.too_old(&version).map(|needs| format!("needs {needs}"));
                     report.version = Some(version);
@@ -144,20 +146,24 @@ impl Engine {
         }
         report
     }
+}
 
-    /// What a program says of its version, asked in a sandbox.
-    pub(crate) async fn version(&self, recipe: &'static Recipe, found: &Found) -> Result<String, RunError> {
-        let mut sandbox = self.backend.create(&self.probe_spec(found.roots.clone())).await?;
-        let mut argv = vec![found.program.clone()];
-        argv.extend(recipe.version.iter().map(|&word| word.to_owned()));
-        let env =
-            vec!["PATH=/usr/local/bin:/usr/bin:/bin".to_owned(), "HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()];
-        let command = Command { programs: vec![found.program.clone()], argv, env };
-        let mut said = FirstLine::default();
-        sandbox.run(command, Stdin::Bytes(Vec::new()), &mut said, never()).await?;
-        let text = String::from_utf8_lossy(&said.0);
-        Ok(text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or("unknown").trim().to_owned())
-    }
+/// What a program says of its version, asked in a sandbox.
+pub(crate) async fn version(
+    backend: &dyn Backend,
+    spec: &SandboxSpec,
+    recipe: &'static Recipe,
+    programs: Vec<String>,
+) -> Result<String, RunError> {
+    let mut sandbox = backend.create(spec).await?;
+    let mut argv = vec![programs.first().cloned().unwrap_or_default()];
+    argv.extend(recipe.version.iter().map(|&word| word.to_owned()));
+    let env = vec!["PATH=/usr/local/bin:/usr/bin:/bin".to_owned(), "HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()];
+    let mut said = FirstLine::default();
+    let command = Command { programs, argv, env };
+    sandbox.run(command, Stdin::Bytes(Vec::new()), &mut said, never()).await?;
+    let text = String::from_utf8_lossy(&said.0);
+    Ok(text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or("unknown").trim().to_owned())
 }
 
 fn never() -> Cancel<'static> {

@@ -13,13 +13,13 @@ use crate::backend::{Backend, Native, Output, Stdin};
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
 use crate::model_review::{self, Opinion, Reviewer};
-use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::review::{self, Reviewed};
 use crate::run::{Built, Run, cancel_by};
 use crate::session::Registry;
 use crate::settings::{Allowance, Settings};
 use crate::state;
+use crate::station::{Station, Stations};
 use crate::usage::{Books, Ledger};
 
 /// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
@@ -97,8 +97,7 @@ pub enum Harness {
 /// Runs requests. One for each process; cheap until the first run.
 pub struct Engine {
     pub(crate) settings: Settings,
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) pool: Option<Arc<Pool>>,
+    pub(crate) stations: Stations,
     pub(crate) audit: Audit,
     gate: Gate,
     queue: Queue,
@@ -123,8 +122,7 @@ impl Engine {
         let reviewer = settings.review.clone().map(|review| Reviewer::new(review, &settings.state));
         Ok(Self {
             settings,
-            backend,
-            pool: None,
+            stations: Stations::new(Station::new(backend)),
             audit,
             gate,
             queue,
@@ -138,16 +136,15 @@ impl Engine {
     /// that lives as long as the engine.
     #[must_use]
     pub fn with_pool(mut self) -> Self {
-        self.backend = Arc::new(Native::new(self.settings.cgroup.clone(), true));
-        let pool = Pool::new(Arc::clone(&self.backend), self.settings.pool.clone(), self.settings.defaults.clone());
-        self.pool = Some(pool);
+        let backend = Arc::new(Native::new(self.settings.cgroup.clone(), true));
+        self.stations = Stations::new(Station::with_pool(backend, &self.settings));
         self
     }
 
     /// Says that a run will come, so that what takes time and needs to know nothing of it begins beside whatever comes
     /// before it.
     pub fn expect_run(&self) {
-        self.backend.expect();
+        self.stations.native.backend.expect();
     }
 
     /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure,
@@ -182,9 +179,10 @@ impl Engine {
         account.policy(policy);
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
+        let station = self.stations.get(request.backend, &self.settings)?;
         let admitted = admission::admit(request, &self.settings, caller)?;
         account.grant(&admitted.limits);
-        let run = Run::new(self, caller, admitted);
+        let mut run = Run::new(self, station, caller, admitted);
         if let Some(rule) = refusal {
             return Ok(run.refused(rule, findings));
         }
@@ -211,6 +209,7 @@ impl Engine {
             slot = self.queue.enter(&caller.name) => slot?,
             () = cancelled => return Ok(run.cancelled_in_line(findings)),
         };
+        run.look_at_image().await?;
         // 3 acquire and 4 run; 5 record is the end of `execute`.
         let mut executed = run.carry_out(stdin, delivery).await?;
         executed.result.findings.extend(findings);

@@ -102,6 +102,15 @@ pub enum BackendError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// It makes sandboxes from the host's own system only.
+    #[error("the {} backend knows no images", backend.name())]
+    NoImages {
+        /// Which.
+        backend: BackendKind,
+    },
+    /// The Docker daemon.
+    #[error(transparent)]
+    Docker(#[from] crate::backend::DockerError),
     /// Pipes and the like.
     #[error("the host ran out of descriptors or memory")]
     Host(#[source] io::Error),
@@ -169,6 +178,20 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// A backend that makes its sandboxes from images alone.
+    #[error("the Docker backend needs an image")]
+    ImageNeeded,
+    /// Whoever does not own the machine may use what its owner offers.
+    #[error("image `{0}` is not among those that are offered here")]
+    ImageNotOffered(String),
+    /// The image lacks what the language needs.
+    #[error("the image has no program for language `{language}` (looked for {programs})")]
+    NotInImage {
+        /// The recipe.
+        language: &'static str,
+        /// What was looked for.
+        programs: String,
+    },
     /// The contract has it, this version or host has not.
     #[error("{what} is not available in this version")]
     Unsupported {
@@ -217,10 +240,14 @@ impl RunError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Request(_) | Self::Path(_) => ErrorCode::InvalidRequest,
+            Self::Request(_) | Self::Path(_) | Self::ImageNeeded | Self::ImageNotOffered(_) => {
+                ErrorCode::InvalidRequest
+            }
             Self::Limit(_) => ErrorCode::InvalidLimit,
             Self::UnknownLanguage(_) => ErrorCode::UnknownLanguage,
-            Self::InterpreterMissing { .. } | Self::InterpreterOld { .. } => ErrorCode::InterpreterMissing,
+            Self::InterpreterMissing { .. } | Self::InterpreterOld { .. } | Self::NotInImage { .. } => {
+                ErrorCode::InterpreterMissing
+            }
             Self::Input { .. } => ErrorCode::InputUnreadable,
             Self::Output { .. } => ErrorCode::OutputUnwritable,
             Self::State { .. } | Self::Ledger(_) => ErrorCode::StateUnwritable,
@@ -260,6 +287,9 @@ impl RunError {
                     "install a newer one, or name it in the settings: [interpreters] {language} = \"/path/to/program\""
                 )
             }
+            Self::ImageNeeded => "name one: --image REF, or `image` of [docker] in the settings".to_owned(),
+            Self::ImageNotOffered(_) => "the owner offers images in `images` of [docker] in the settings".to_owned(),
+            Self::NotInImage { .. } => "choose an image that has it: --image REF".to_owned(),
             Self::Input { .. } => "check that the file exists and that you may read it".to_owned(),
             Self::Output { .. } => "check the folder's permissions and free space".to_owned(),
             Self::State { .. } => "set SAGGAR_HOME to a folder that you may write".to_owned(),
@@ -304,7 +334,10 @@ impl BackendError {
             Self::TooLarge | Self::Cwd(_) | Self::Writers(_) | Self::TooDeep { .. } => ErrorCode::InvalidRequest,
             Self::Place { source, .. } if is_full(source) => ErrorCode::InvalidRequest,
             Self::Host(_) => ErrorCode::ResourcesExhausted,
-            Self::NoSessions { .. } | Self::Lacks { .. } | Self::NoDisk { .. } => ErrorCode::Unsupported,
+            Self::NoSessions { .. } | Self::NoImages { .. } | Self::Lacks { .. } | Self::NoDisk { .. } => {
+                ErrorCode::Unsupported
+            }
+            Self::Docker(error) => error.code(),
             Self::PlaceGone | Self::ProcessGone | Self::NoLayer(_) => ErrorCode::NotFound,
             Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
                 ErrorCode::SandboxFailed
@@ -331,6 +364,8 @@ impl BackendError {
             Self::Place { source, .. } if is_full(source) => "inputs count toward --disk and --inodes: raise them".to_owned(),
             Self::Host(_) => "raise `ulimit -n`, or run fewer programs at once".to_owned(),
             Self::NoSessions { .. } => "use --backend native".to_owned(),
+            Self::NoImages { .. } => "use --backend docker".to_owned(),
+            Self::Docker(error) => error.hint(),
             Self::Lacks { .. } => "`saggar doctor` says what this host lacks for it".to_owned(),
             Self::NoDisk { .. } => {
                 "set SAGGAR_HOME to a folder on ext4, xfs, btrfs or tmpfs: an overlay cannot lie on an overlay, nor on a network's file system"

@@ -33,14 +33,16 @@ mod run;
 mod session;
 mod settings;
 mod state;
+mod station;
 pub mod usage;
 
 pub use admission::AdmissionError;
 pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
 pub use backend::{
-    Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, Ended, FileContentStream, FileEntry,
-    FileError, FileKind, Gone, GuestUser, LayerId, Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process,
-    ProcessSpec, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, WorkerKind, WorkerSpec, Writers,
+    Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DockerError, DockerSettings, Ended,
+    FileContentStream, FileEntry, FileError, FileKind, Gone, GuestUser, ImageFacts, LayerId, Origin, Output, Place,
+    PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream,
+    TerminalSize, WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::DatabaseError;

@@ -1,6 +1,6 @@
 //! Sandboxes made ahead of need, lent to one run each.
 //!
-//! A shelf holds a few of one kind: the same visible trees, the same interpreter waiting inside, or none. A lease takes
+//! A shelf holds a few of one kind: the same visible trees or image, the same interpreter waiting inside, or none. A lease takes
 //! one off, and the shelf is filled again while the run goes on. Nothing comes back: what a run has touched is gone.
 
 use std::collections::{HashMap, VecDeque};
@@ -29,6 +29,7 @@ pub(crate) struct Pool {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
     extra_roots: Vec<String>,
+    digest: Option<String>,
     worker: Option<WorkerSpec>,
 }
 
@@ -83,7 +84,8 @@ impl Pool {
             let plain = SandboxSpec { worker: None, ..spec.clone() };
             return Ok(Lease::cold(self.backend.create(&plain).await?));
         }
-        let kind = Kind { extra_roots: spec.extra_roots.clone(), worker: spec.worker.clone() };
+        let kind =
+            Kind { extra_roots: spec.extra_roots.clone(), digest: spec.digest.clone(), worker: spec.worker.clone() };
         let has_worker = kind.worker.is_some();
         while let Some(mut sandbox) = self.take(&kind) {
             if sandbox.lease(&spec.limits).await.is_ok() {
@@ -157,6 +159,7 @@ impl Pool {
             accept: Vec::new(),
             extra_roots: kind.extra_roots.clone(),
             image: None,
+            digest: kind.digest.clone(),
             network: None,
             worker: kind.worker.clone(),
             ahead: true,

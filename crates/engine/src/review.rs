@@ -64,6 +64,7 @@ mod tests {
     use crate::backend::{Backend, BoxFuture, Capabilities, Sandbox, SandboxSpec};
     use crate::engine::{Caller, Delivery, Engine};
     use crate::error::BackendError;
+    use crate::station::{Station, Stations};
 
     /// Counts who asks it for anything, and gives nothing.
     #[derive(Default)]
@@ -90,7 +91,7 @@ mod tests {
         let state = std::env::temp_dir().join(format!("saggar-review-{}", std::process::id()));
         let mut engine = Engine::open(Settings { state: state.clone(), ..Settings::default() }).unwrap();
         let backend = Arc::new(Counting::default());
-        engine.backend = backend.clone();
+        engine.stations = Stations::new(Station::new(backend.clone()));
         let request = |code: &str, policy| ExecRequest {
             language: Some("bash".to_owned()),
             code: Some(Source(code.into())),

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use types::{
-    Compile, ExecResult, FileContent, Finding, InputFile, Isolation, Layer, LimitKind, Limits, Outcome, RelPath, Start,
-    Usage,
+    BackendKind, Compile, ExecResult, FileContent, Finding, InputFile, Isolation, Layer, LimitKind, Limits, Outcome,
+    RelPath, Start, Usage,
 };
 
 use crate::admission::{self, Admitted, Program};
 use crate::audit::Executed;
-use crate::backend::{Cancel, Command, Ended, Output, Sandbox, SandboxSpec, Stdin, WorkerSpec};
+use crate::backend::{Cancel, Command, Ended, ImageFacts, Output, Sandbox, SandboxSpec, Stdin, WorkerSpec};
 use crate::capture::Capture;
+use crate::doctor;
 use crate::engine::{Caller, Delivery, Engine, Harness};
 use crate::error::{BackendError, RunError};
 use crate::exception::{MAX_RECORD, parse_report};
@@ -21,6 +22,7 @@ use crate::feedback;
 use crate::files::{Collected, Collection, Executable, Inputs, Made, Placed, Receive, Received, Tree};
 use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder, Step};
 use crate::pool::Lease;
+use crate::station::Station;
 
 /// Compilers need room that the program they make may not have.
 const COMPILE_WALL: Duration = Duration::from_secs(20);
@@ -31,7 +33,10 @@ const COMPILE_DISK: u64 = 512 << 20;
 /// One admitted request on its way.
 pub(crate) struct Run<'e> {
     engine: &'e Engine,
+    station: &'e Station,
     admitted: Admitted,
+    /// What there is to know of its image, once it was looked at.
+    image: Option<ImageFacts>,
     accept: Vec<Layer>,
 }
 
@@ -60,11 +65,11 @@ impl Done {
 }
 
 impl<'e> Run<'e> {
-    pub(crate) fn new(engine: &'e Engine, caller: &Caller, admitted: Admitted) -> Self {
+    pub(crate) fn new(engine: &'e Engine, station: &'e Station, caller: &Caller, admitted: Admitted) -> Self {
         // Who insists on a layer does not accept its absence, whatever the settings say.
         let insisted = |layer: &Layer| engine.settings.require.contains(layer) || caller.require.contains(layer);
         let accept = engine.accepted(caller).into_iter().filter(|layer| !insisted(layer)).collect();
-        Self { engine, admitted, accept }
+        Self { engine, station, admitted, image: None, accept }
     }
 
     fn spec(&self, limits: Limits) -> SandboxSpec {
@@ -73,6 +78,7 @@ impl<'e> Run<'e> {
             accept: self.accept.clone(),
             extra_roots: self.admitted.roots.clone(),
             image: self.admitted.image.clone(),
+            digest: self.image.as_ref().map(|image| image.digest.clone()),
             network: self.admitted.network.clone(),
             worker: None,
             ahead: false,
@@ -96,6 +102,26 @@ impl<'e> Run<'e> {
         executed
     }
 
+    /// Turns the name of an image into what it stands for now.
+    pub(crate) async fn look_at_image(&mut self) -> Result<(), RunError> {
+        if let Some(reference) = &self.admitted.reference {
+            self.image = Some(self.station.backend.image(reference).await?);
+        }
+        Ok(())
+    }
+
+    /// An image that lacks a language's program is told by that, not by a path that nobody asked for.
+    fn not_in_image(&self, recipe: &'static Recipe, error: RunError) -> RunError {
+        match error {
+            RunError::Backend(BackendError::Program { source, .. })
+                if self.image.is_some() && source.kind() == io::ErrorKind::NotFound =>
+            {
+                RunError::NotInImage { language: recipe.name, programs: recipe.programs.join(", ") }
+            }
+            other => other,
+        }
+    }
+
     fn recipe(&self) -> Option<&'static Recipe> {
         match &self.admitted.program {
             Program::Code { recipe, .. } => Some(*recipe),
@@ -106,11 +132,13 @@ impl<'e> Run<'e> {
     /// Layers that somebody insists on must be there before anything runs.
     pub(crate) async fn check_required(&self, caller: &Caller) -> Result<(), RunError> {
         let required: Vec<Layer> = self.engine.settings.require.iter().chain(&caller.require).copied().collect();
-        if required.iter().all(|layer| layer.is_wall()) {
+        // The native backend refuses to run without a wall anyway.
+        let native = self.station.backend.kind() == BackendKind::Native;
+        if required.iter().all(|layer| native && layer.is_wall()) {
             return Ok(());
         }
         let spec = self.spec(self.admitted.limits.clone());
-        let capabilities = self.engine.backend.capabilities(&spec).await?;
+        let capabilities = self.station.backend.capabilities(&spec).await?;
         match capabilities.missing.into_iter().find(|(layer, _)| required.contains(layer)) {
             Some((layer, why)) => Err(RunError::Required { layer, why }),
             None => Ok(()),
@@ -145,7 +173,8 @@ impl<'e> Run<'e> {
                     }
                     Some(step) => {
                         if built.is_none() {
-                            match self.compile(step, (found, file, code), &mut inputs, cancel.clone()).await? {
+                            let compiled = self.compile(step, (found, file, code), &mut inputs, cancel.clone()).await;
+                            match compiled.map_err(|error| self.not_in_image(recipe, error))? {
                                 Compiled::Ready(ready) => *built = Some(*ready),
                                 Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),
                             }
@@ -167,7 +196,8 @@ impl<'e> Run<'e> {
                 let done = match done {
                     // The compiler was content and made nothing that runs: a library, a package without a main.
                     Err(RunError::Backend(BackendError::Program { .. })) if report.is_some() => Done::nothing_to_run(),
-                    other => other?,
+                    Err(error) => return Err(self.not_in_image(recipe, error)),
+                    Ok(done) => done,
                 };
                 let done = if recipe.recorder == Recorder::None { Done { exception: None, ..done } } else { done };
                 Ok(self.result(Some(recipe), report, start, done))
@@ -181,9 +211,9 @@ impl<'e> Run<'e> {
 
     async fn acquire(&self, limits: Limits, worker: Option<WorkerSpec>) -> Result<Lease, RunError> {
         let spec = SandboxSpec { worker, ..self.spec(limits) };
-        let lease = match self.engine.pool.as_ref().filter(|_| !self.admitted.cold) {
+        let lease = match self.station.pool.as_ref().filter(|_| !self.admitted.cold) {
             Some(pool) => pool.lease(&spec).await?,
-            None => Lease::cold(self.engine.backend.create(&SandboxSpec { worker: None, ..spec }).await?),
+            None => Lease::cold(self.station.backend.create(&SandboxSpec { worker: None, ..spec }).await?),
         };
         // The trail was opened beside that; nothing is started that it cannot tell of.
         self.engine.audit.ready().await?;
@@ -194,7 +224,8 @@ impl<'e> Run<'e> {
     fn worker(&self, recipe: &Recipe, found: &Found, harness: Harness) -> Option<WorkerSpec> {
         // It has read these long before the run names them.
         let read_at_start = ["PYTHON", "NODE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_"];
-        let worker = recipe.worker.as_ref()?;
+        // An interpreter of an image is started in its container, for its run.
+        let worker = recipe.worker.as_ref().filter(|_| self.image.is_none())?;
         if self.admitted.env.keys().any(|name| read_at_start.iter().any(|start| name.starts_with(start))) {
             return None;
         }
@@ -255,9 +286,10 @@ impl<'e> Run<'e> {
         let image = self.admitted.image.as_ref().map(|held| &held.image);
         let mut folders = image.map(|image| image.path.clone()).unwrap_or_default();
         folders.extend(self.admitted.path.iter().cloned());
-        match image.and_then(|image| image.env.get("PATH")) {
-            Some(path) => folders.push(path.clone()),
-            None => folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned)),
+        match (image.and_then(|image| image.env.get("PATH")), &self.image) {
+            (Some(path), _) => folders.push(path.clone()),
+            (None, Some(facts)) if !facts.path.is_empty() => folders.extend(facts.path.iter().cloned()),
+            (None, _) => folders.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(str::to_owned)),
         }
         let path = folders.join(":");
         let minimal = [("LANG", "C.UTF-8"), ("HOME", "/tmp"), ("TMPDIR", "/tmp")];
@@ -386,7 +418,8 @@ impl<'e> Run<'e> {
         if recipe.needs.is_none() || !found.names.is_empty() {
             return Ok(());
         }
-        let version = self.engine.version(recipe, found).await?;
+        let spec = self.engine.probe_spec(found.roots.clone());
+        let version = doctor::version(&*self.station.backend, &spec, recipe, vec![found.program.clone()]).await?;
         match recipe.too_old(&version) {
             Some(needs) => Err(RunError::InterpreterOld { language: recipe.name, needs, found: version }),
             None => Ok(()),
@@ -401,7 +434,8 @@ impl<'e> Run<'e> {
             ok: ended.outcome.is_ok() && compile.as_ref().is_none_or(|compile| compile.ok),
             outcome: ended.outcome,
             language: recipe.map(|recipe| recipe.name.to_owned()),
-            backend: self.engine.backend.kind(),
+            backend: self.station.backend.kind(),
+            image: self.image.as_ref().map(|image| image.digest.clone()),
             start,
             compile,
             limits_hit: ended.hits,

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::backend::DockerSettings;
 use crate::image::Sources;
 use crate::model_review::ReviewSettings;
 use crate::network::NetworkSettings;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub build: Sources,
     /// Whether Python scripts get the packages that their own metadata asks for.
     pub build_for_scripts: bool,
+    /// The Docker daemon.
+    pub docker: DockerSettings,
 }
 
 /// The audit trail.
@@ -240,7 +243,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -282,6 +285,7 @@ struct File {
     policy: PolicySection,
     network: NetworkSettings,
     build: BuildSection,
+    docker: DockerSettings,
 }
 
 /// `[build]` as written.
@@ -364,8 +368,15 @@ impl Settings {
                 ca_bundle: file.build.ca_bundle,
             },
             build_for_scripts: file.build.script_dependencies,
+            docker: docker_host(file.docker),
         })
     }
+}
+
+/// What everybody who speaks to a daemon goes by, unless the settings say otherwise.
+fn docker_host(docker: DockerSettings) -> DockerSettings {
+    let host = docker.host.or_else(|| env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty()));
+    DockerSettings { host, ..docker }
 }
 
 fn usual_place() -> PathBuf {

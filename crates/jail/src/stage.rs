@@ -50,7 +50,7 @@ const ONLINE: &CStr = c"cpu-online";
 /// Where interpreters record the exception that ends them.
 const RECORD: &CStr = c"tmp/.saggar-exception.json";
 /// More than the drivers ever write.
-const RECORD_BYTES: u64 = 64 << 10;
+pub(crate) const RECORD_BYTES: u64 = 64 << 10;
 
 /// Guest folders that every run has of its own.
 const WRITABLE_FOLDERS: &[&str] = &["/work/", "/tmp/", "/dev/shm/"];
@@ -190,10 +190,15 @@ pub(crate) fn writable(limits: &Limits) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(&mount, ONLINE, flags, Mode::from(0o444))?;
     rustix::io::write(&file, processors(limits).as_bytes())?;
-    // Room for the record of an exception, which is wanted most when the run has filled its disk.
-    let record = openat(&mount, RECORD, flags, Mode::from(0o600))?;
-    rustix::fs::fallocate(&record, rustix::fs::FallocateFlags::KEEP_SIZE, 0, RECORD_BYTES)?;
+    reserve_record(&mount)?;
     Ok(mount)
+}
+
+/// Room for the record of an exception, which is wanted most when the run has filled its disk.
+pub(crate) fn reserve_record(root: &OwnedFd) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let record = openat(root, RECORD, flags, Mode::from(0o600))?;
+    rustix::fs::fallocate(&record, rustix::fs::FallocateFlags::KEEP_SIZE, 0, RECORD_BYTES)
 }
 
 /// Changes the limits of a writable tree.

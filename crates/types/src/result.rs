@@ -17,6 +17,9 @@ pub struct ExecResult {
     pub language: Option<String>,
     /// What isolated it.
     pub backend: BackendKind,
+    /// The digest of the image that it ran in, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// Whether a warm worker served it.
     pub start: Start,
     /// The compiler's own step, for compiled languages.

@@ -27,6 +27,8 @@ pub(crate) struct Admitted {
     pub(crate) path: Vec<String>,
     /// What the root is made from in place of the system's own.
     pub(crate) image: Option<Arc<HeldImage>>,
+    /// The same where the backend keeps images itself: their name there.
+    pub(crate) reference: Option<String>,
     /// Its way out, if it has one.
     pub(crate) network: Option<Arc<Rules>>,
     /// Whether nothing made ahead of need will do.
@@ -43,16 +45,17 @@ pub(crate) enum Program {
 
 /// Checks a request against the settings.
 pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) -> Result<Admitted, RunError> {
-    match request.backend {
-        BackendKind::Native => {}
-        kind @ (BackendKind::Docker | BackendKind::E2b) => return Err(unsupported_backend(kind)),
+    let reference = reference(&request, settings, caller)?;
+    if reference.is_some() && request.network == Network::Open {
+        return Err(RunError::Unsupported { what: "network `open` on the Docker backend".to_owned() });
     }
     check_words(&request)?;
     let limits = request.limits.resolve(&settings.defaults, &settings.ceiling)?;
     let language = request.language.as_deref();
-    let image = request.image.as_deref().map(|name| hold(name, settings)).transpose()?;
-    let whose =
-        if image.as_ref().is_some_and(|held| held.image.base == Base::Own) { Whose::Image } else { Whose::Host };
+    let own = request.image.as_deref().filter(|_| reference.is_none());
+    let image = own.map(|name| hold(name, settings)).transpose()?;
+    let has_own_programs = reference.is_some() || image.as_ref().is_some_and(|held| held.image.base == Base::Own);
+    let whose = if has_own_programs { Whose::Image } else { Whose::Host };
     let (program, interpreters) = match (request.code, request.argv) {
         (Some(code), None) => by_recipe(language.unwrap_or("python"), code.0, request.file_name, settings, whose)?,
         (None, Some(argv)) if argv.first().is_some_and(|name| !name.is_empty()) => {
@@ -80,6 +83,7 @@ pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) 
         roots,
         path,
         image,
+        reference,
         network: way_out(request.network, settings, caller)?,
         cold: request.cold,
     })
@@ -106,6 +110,23 @@ fn way_out(network: Network, settings: &Settings, caller: &Caller) -> Result<Opt
 
 fn hold(name: &str, settings: &Settings) -> Result<Arc<HeldImage>, RunError> {
     Ok(Arc::new(Images::open(&settings.state)?.hold(name)?))
+}
+
+/// What the root is made from where the backend keeps images itself.
+fn reference(request: &ExecRequest, settings: &Settings, caller: &Caller) -> Result<Option<String>, RunError> {
+    match request.backend {
+        BackendKind::Native => Ok(None),
+        BackendKind::Docker => {
+            let image = request.image.as_ref().or(settings.docker.image.as_ref());
+            let image = image.filter(|image| !image.is_empty()).ok_or(RunError::ImageNeeded)?;
+            // A daemon's images may hold what was never meant for whoever has a key.
+            if caller.standing != Standing::Owner && !settings.docker.offers(image) {
+                return Err(RunError::ImageNotOffered(image.clone()));
+            }
+            Ok(Some(image.clone()))
+        }
+        kind @ BackendKind::E2b => Err(unsupported_backend(kind)),
+    }
 }
 
 fn by_recipe(

@@ -90,6 +90,9 @@ struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     limits_granted: Option<serde_json::Value>,
     backend: BackendKind,
+    /// The image that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<String>,
     #[serde(flatten)]
     run: Option<RunFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,6 +112,9 @@ struct ReviewFacts {
 #[derive(Serialize)]
 struct RunFacts {
     start: Start,
+    /// What that image was, by content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_digest: Option<String>,
     ended: Outcome,
     limits_hit: Vec<LimitKind>,
     usage: Usage,
@@ -169,6 +175,7 @@ impl<'a> Account<'a> {
             limits_asked: compact(&request.limits),
             limits_granted: None,
             backend: request.backend,
+            image: request.image.as_deref().map(short),
             run: None,
             error: None,
         };
@@ -242,6 +249,7 @@ impl<'a> Account<'a> {
         self.facts.findings = result.findings.iter().take(MOST_LISTED).cloned().collect();
         self.facts.run = Some(RunFacts {
             start: result.start,
+            image_digest: result.image.clone(),
             ended: result.outcome.clone(),
             limits_hit: result.limits_hit.clone(),
             usage: result.usage,

@@ -1,5 +1,6 @@
 //! Where code can run. A backend isolates and nothing else.
 
+mod docker;
 mod native;
 mod place;
 mod place_files;
@@ -9,6 +10,7 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use types::{BackendKind, Layer, LimitKind, Limits, Outcome, Usage};
@@ -17,6 +19,8 @@ use crate::error::BackendError;
 use crate::files::Tree;
 use crate::image::HeldImage;
 use crate::network::Rules;
+pub(crate) use docker::Docker;
+pub use docker::{DockerError, DockerSettings};
 pub(crate) use native::Native;
 pub use place::{
     Connection, Control, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process, ProcessSpec,
@@ -44,6 +48,10 @@ pub trait Backend: Send + Sync {
     }
     /// A run will come: what takes time and needs to know nothing of it may begin.
     fn expect(&self) {}
+    /// What there is to know of an image before a sandbox is made from it. A backend that knows none refuses.
+    fn image<'a>(&'a self, _reference: &'a str) -> BoxFuture<'a, Result<ImageFacts, BackendError>> {
+        Box::pin(async { Err(BackendError::NoImages { backend: self.kind() }) })
+    }
     /// Lets go of what it keeps for runs that have not come in a while.
     fn drain(&self) {}
 }
@@ -75,6 +83,15 @@ pub struct Capabilities {
     pub missing: Vec<(Layer, String)>,
 }
 
+/// What there is to know of an image before a sandbox is made from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFacts {
+    /// Names its content, whatever its name will stand for tomorrow.
+    pub digest: String,
+    /// Folders in which its programs are looked for, first to last.
+    pub path: Vec<String>,
+}
+
 /// A sandbox to make.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
@@ -86,6 +103,8 @@ pub struct SandboxSpec {
     pub extra_roots: Vec<String>,
     /// What its root is made from in place of the system's own.
     pub image: Option<Arc<HeldImage>>,
+    /// The same where the backend keeps images itself: its digest there.
+    pub digest: Option<String>,
     /// Its way out, if it has one.
     pub network: Option<Arc<Rules>>,
     /// The interpreter that waits in it, if one should.
@@ -166,4 +185,40 @@ pub struct Ended {
     pub hits: Vec<LimitKind>,
     /// Layers that were on.
     pub layers: Vec<Layer>,
+}
+
+impl Ended {
+    /// From what process 1 or its keeper counted; an end that was none comes back.
+    fn new(end: jail::End, cost: jail::Cost, layers: Vec<Layer>) -> Result<Self, jail::Trouble> {
+        let outcome = match end {
+            jail::End::Exited(code) => Outcome::Exited { code },
+            jail::End::Signaled(signal) => Outcome::Signaled { signal },
+            jail::End::Limit(limit) => Outcome::LimitExceeded { limit },
+            jail::End::Cancelled => Outcome::Cancelled,
+            jail::End::Failed(trouble) => return Err(trouble),
+        };
+        let usage =
+            Usage { wall_ms: milliseconds(cost.wall), cpu_ms: milliseconds(cost.cpu), peak_memory_bytes: cost.memory };
+        Ok(Self { outcome, usage, hits: cost.hits, layers })
+    }
+}
+
+/// Microseconds are as fine as the clock's noise.
+fn milliseconds(nanos: u64) -> f64 {
+    (nanos / 1000) as f64 / 1000.0
+}
+
+fn wire(limits: &Limits) -> jail::Limits {
+    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1024")]
+    let millicpus = (limits.cpus * 1000.0) as u64;
+    jail::Limits {
+        memory: limits.memory,
+        millicpus,
+        pids: limits.pids,
+        disk: limits.disk,
+        inodes: limits.inodes,
+        wall: nanos(limits.wall),
+        cpu: limits.cpu.map(nanos),
+    }
 }

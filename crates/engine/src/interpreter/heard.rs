@@ -244,6 +244,7 @@ impl CellEnd {
             outcome,
             language: Some(frame.language),
             backend: frame.backend,
+            image: None,
             start: Start::Warm,
             compile: None,
             stdout: heard.stdout.text(),

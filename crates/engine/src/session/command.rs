@@ -342,6 +342,7 @@ impl Session {
             outcome: ended.outcome,
             language: None,
             backend: self.spec.backend,
+            image: None,
             start: Start::Cold,
             compile: None,
             limits_hit: hits,

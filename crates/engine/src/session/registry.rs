@@ -46,7 +46,7 @@ impl Engine {
     /// does.
     pub async fn create_session(&self, caller: &Caller, spec: SessionSpec) -> Result<Arc<Session>, SessionError> {
         let _pass = self.enter(caller)?;
-        if spec.backend != self.backend.kind() {
+        if spec.backend != self.stations.native.backend.kind() {
             return Err(unsupported_backend(spec.backend).into());
         }
         check(&spec)?;
@@ -69,7 +69,7 @@ impl Engine {
         let accept = self.accepted(caller);
         let place = PlaceSpec { id: id.clone(), origin, limits: limits.clone(), accept, extra_roots, network, state };
         let place_spec = place;
-        let place = self.backend.open(&place_spec).await?;
+        let place = self.stations.native.backend.open(&place_spec).await?;
         // Nothing is started that could not be recorded.
         self.audit.ready().await?;
         let now = Instant::now();

@@ -168,7 +168,7 @@ impl Engine {
         let mut spec = session.place_spec.clone();
         spec.id = format!("{}-{}", session.id, crate::id::random_hex());
         spec.origin = origin;
-        let place = self.backend.open(&spec).await?;
+        let place = self.stations.native.backend.open(&spec).await?;
         let before = {
             let mut state = session.lock();
             if state.place.is_none() {

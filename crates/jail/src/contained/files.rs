@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::{Engine, EntryKind, Folder, FrameKind, MOST_CONTENT, Report, frame};
 use crate::beneath;
+use crate::stage;
 
 /// The most entries in one report; a name has 255 bytes at most.
 const MOST_ENTRIES: usize = 256;
@@ -21,6 +22,12 @@ fn root(folder: Folder) -> io::Result<OwnedFd> {
         Folder::Tmp => "/tmp",
     };
     Ok(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Makes room for the record of an exception, which is wanted most when the run has filled its disk.
+pub(super) fn reserve() -> Result<(), Errno> {
+    let root = open("/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    stage::reserve_record(&root)
 }
 
 /// Writes one file; what follows is read to its end, whether or not it can be written.

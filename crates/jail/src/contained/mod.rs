@@ -21,6 +21,9 @@ pub use wire::{EntryKind, Folder, FrameKind, Frames, Garbled, MOST_CONTENT, Orde
 /// Where the program lies in a container, and by which name it knows what it is.
 pub const NAME: &str = "/opt/saggar/init";
 
+/// Bytes that process 1 takes of `/tmp` for itself, and the one file that holds them.
+pub const RESERVED: u64 = crate::stage::RECORD_BYTES;
+
 /// Why it ended, other than that nobody is left to serve.
 pub type Ending = Errno;
 
@@ -90,6 +93,7 @@ pub fn run() -> Result<Infallible, Ending> {
     sys::reset_signals();
     rustix::process::umask(rustix::fs::Mode::from(0o022));
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    files::reserve()?;
     let layers = layers::close();
     Engine::report(&Report::Ready { layers })?;
     let mut engine = Engine { frames: Frames::default() };

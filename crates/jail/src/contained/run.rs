@@ -57,6 +57,8 @@ pub(super) fn run(engine: &mut Engine, program: &Program) -> Result<(), Errno> {
         Err(errno) => return Engine::report(&Report::Failed { errno: errno.raw_os_error() }),
     };
     Engine::report(&Report::Started)?;
+    // Input may have come together with the order.
+    running.take(engine)?;
     let limits = &program.limits;
     let deadline = running.started + Duration::from_nanos(limits.wall);
     let status = loop {
@@ -150,7 +152,10 @@ impl Running {
             .collect();
         for source in ready {
             match source {
-                Source::Engine => self.listen(engine)?,
+                Source::Engine => {
+                    engine.fill()?;
+                    self.take(engine)?;
+                }
                 Source::Out => pass_on(&mut self.stdout, FrameKind::Out)?,
                 Source::Err => pass_on(&mut self.stderr, FrameKind::Err)?,
                 Source::Input => self.feed()?,
@@ -160,8 +165,8 @@ impl Running {
         Ok(())
     }
 
-    fn listen(&mut self, engine: &mut Engine) -> Result<(), Errno> {
-        engine.fill()?;
+    /// Does what the engine has said so far.
+    fn take(&mut self, engine: &mut Engine) -> Result<(), Errno> {
         while let Some((kind, payload)) = engine.taken()? {
             match kind {
                 FrameKind::Content => self.waiting.extend(payload),
@@ -245,7 +250,7 @@ enum Source {
 /// Passes on one piece of output; the pipe is let go of at its end.
 fn pass_on(pipe: &mut Option<OwnedFd>, kind: FrameKind) -> Result<(), Errno> {
     let Some(fd) = pipe else { return Ok(()) };
-    let mut buffer = [0; 32 << 10];
+    let mut buffer = [0; 16 << 10];
     match rustix::io::read(fd, &mut buffer) {
         Ok(0) => *pipe = None,
         Ok(n) => Engine::say(&frame(kind, &buffer[..n]))?,

@@ -5,6 +5,8 @@ mod place;
 mod roots;
 mod zygotes;
 
+pub(super) use link::KEEPER;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
@@ -17,11 +19,11 @@ use jail::{Create, End, KeeperHandle, SpawnError, Trouble};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use types::{BackendKind, Limits, Outcome, Usage};
+use types::{BackendKind, Limits};
 
 use super::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Place, PlaceSpec, Sandbox, SandboxSpec, Stdin,
-    Stream, WorkerKind, WorkerSpec,
+    Stream, WorkerKind, WorkerSpec, wire,
 };
 use crate::error::BackendError;
 use crate::files::{Tree, WorkTree};
@@ -172,21 +174,6 @@ fn preloaded(worker: &WorkerSpec) -> WorkerSpec {
     let mut worker = worker.clone();
     worker.env.push(format!("LD_PRELOAD={}", roots::LIBRARY));
     worker
-}
-
-fn wire(limits: &Limits) -> jail::Limits {
-    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1024")]
-    let millicpus = (limits.cpus * 1000.0) as u64;
-    jail::Limits {
-        memory: limits.memory,
-        millicpus,
-        pids: limits.pids,
-        disk: limits.disk,
-        inodes: limits.inodes,
-        wall: nanos(limits.wall),
-        cpu: limits.cpu.map(nanos),
-    }
 }
 
 struct NativeSandbox {
@@ -392,16 +379,7 @@ fn reader() -> Result<(pipe::Receiver, OwnedFd), BackendError> {
 
 fn ended(finished: Finished, program: &str) -> Result<Ended, BackendError> {
     let Finished::Ended { end, cost, layers } = finished else { return Err(BackendError::KeeperGone) };
-    let outcome = match end {
-        End::Exited(code) => Outcome::Exited { code },
-        End::Signaled(signal) => Outcome::Signaled { signal },
-        End::Limit(limit) => Outcome::LimitExceeded { limit },
-        End::Cancelled => Outcome::Cancelled,
-        End::Failed(trouble) => return Err(explain(trouble, program)),
-    };
-    let usage =
-        Usage { wall_ms: milliseconds(cost.wall), cpu_ms: milliseconds(cost.cpu), peak_memory_bytes: cost.memory };
-    Ok(Ended { outcome, usage, hits: cost.hits, layers })
+    Ended::new(end, cost, layers).map_err(|trouble| explain(trouble, program))
 }
 
 fn failure(finished: Finished, program: &str) -> BackendError {
@@ -419,9 +397,4 @@ fn explain(trouble: Trouble, program: &str) -> BackendError {
         None if trouble.step == "start the program" => BackendError::Program { program: program.to_owned(), source },
         None => BackendError::Step { step: trouble.step, source },
     }
-}
-
-/// Microseconds are as fine as the clock's noise.
-fn milliseconds(nanos: u64) -> f64 {
-    (nanos / 1000) as f64 / 1000.0
 }

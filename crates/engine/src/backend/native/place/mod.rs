@@ -16,10 +16,12 @@ use disk::SessionDisk;
 use files::NativeFiles;
 
 use super::link::{Ending, Finished, Link};
-use super::{Asked, explain, failure, milliseconds, wire};
+use super::{Asked, explain, failure};
 use crate::backend::{
     BoxFuture, Gone, GuestUser, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Snapshotted, Writers,
+    milliseconds, wire,
 };
+use crate::backend::{milliseconds, wire};
 use crate::error::BackendError;
 
 /// The number of a guest user.

@@ -1,0 +1,259 @@
+//! The daemon: reached on a thread of its own, so that whoever must wait for it can do so without a runtime.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use bollard::models::{ImageInspect, SystemInfo};
+use bollard::query_parameters::RemoveContainerOptions;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{OnceCell, mpsc, oneshot};
+
+use super::error::DockerError;
+use super::settings::DockerSettings;
+use crate::backend::ImageFacts;
+
+/// How long the daemon may take for one step.
+const PATIENCE: u64 = 120;
+
+/// How long we stay for what is still to be removed.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// The name of the processors that our own process 1 is for, as Docker has it.
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+
+/// What everything that is ours carries at the daemon.
+pub(super) const LABEL: &str = "dev.saggar";
+
+/// A daemon, and the thread on which it is spoken to.
+pub(super) struct Daemon {
+    pub(super) settings: DockerSettings,
+    handle: Handle,
+    /// Ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+    client: OnceCell<Known>,
+    /// One sender for each removal under way; closed when there is none.
+    removing: Mutex<Option<mpsc::Sender<()>>>,
+    removed: Mutex<mpsc::Receiver<()>>,
+}
+
+/// A daemon that has answered.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) client: bollard::Docker,
+    pub(super) info: Arc<SystemInfo>,
+}
+
+impl Daemon {
+    pub(super) fn new(settings: DockerSettings) -> Result<Arc<Self>, DockerError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(DockerError::Thread)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let body = move || {
+            // Either way it is time.
+            drop(runtime.block_on(stopped));
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("docker".to_owned()).spawn(body).map_err(DockerError::Thread)?;
+        let (removing, removed) = mpsc::channel(1);
+        Ok(Arc::new(Self {
+            settings,
+            handle,
+            stop: Some(stop),
+            thread: Some(thread),
+            client: OnceCell::new(),
+            removing: Mutex::new(Some(removing)),
+            removed: Mutex::new(removed),
+        }))
+    }
+
+    /// Does something on the daemon's own thread.
+    pub(super) async fn on_thread<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, DockerError>> + Send + 'static,
+    ) -> Result<T, DockerError> {
+        self.handle.spawn(work).await.unwrap_or(Err(DockerError::Gone { said: None }))
+    }
+
+    /// Goes on by itself on the daemon's own thread.
+    pub(super) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(work);
+    }
+
+    /// The daemon, asked what it can do when it is first needed.
+    pub(super) async fn known(&self) -> Result<Known, DockerError> {
+        let address = self.settings.address().to_owned();
+        self.client.get_or_try_init(|| self.on_thread(connect(address))).await.cloned()
+    }
+
+    /// What there is to know of an image.
+    pub(super) async fn image(&self, reference: &str) -> Result<(ImageFacts, Vec<String>), DockerError> {
+        let Known { client, .. } = self.known().await?;
+        let name = reference.to_owned();
+        self.on_thread(async move {
+            match client.inspect_image(&name).await {
+                Ok(image) => facts(&name, image),
+                Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => {
+                    Err(DockerError::NoImage(name))
+                }
+                Err(source) => Err(DockerError::Refused { step: "tell of an image", source }),
+            }
+        })
+        .await
+    }
+
+    /// Removes a container, and whatever runs in it, beside whatever goes on.
+    pub(super) fn remove(&self, client: &bollard::Docker, id: String) {
+        let client = client.clone();
+        let under_way = self.removing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.beside(async move {
+            let options = RemoveContainerOptions { force: true, v: true, ..RemoveContainerOptions::default() };
+            // One that cannot be removed now is found by the next start.
+            drop(client.remove_container(&id, Some(options)).await);
+            drop(under_way);
+        });
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.removing.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        wait(async {
+            // The clock is that of the daemon's thread.
+            let timeout = self.handle.spawn(async { tokio::time::sleep(FAREWELL).await });
+            tokio::select! {
+                _ = removed.recv() => {}
+                _ = timeout => {}
+            }
+        });
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+async fn connect(address: String) -> Result<Known, DockerError> {
+    let version = bollard::API_DEFAULT_VERSION;
+    let client = if let Some(path) = address.strip_prefix("unix://") {
+        bollard::Docker::connect_with_unix(path, PATIENCE, version)
+    } else if address.starts_with("tcp://") || address.starts_with("http://") {
+        bollard::Docker::connect_with_http(&address, PATIENCE, version)
+    } else {
+        return Err(DockerError::Address(address));
+    };
+    let unreachable = |source| DockerError::Unreachable { address: address.clone(), source };
+    let client = client.map_err(unreachable)?.negotiate_version().await.map_err(unreachable)?;
+    let info = Arc::new(client.info().await.map_err(unreachable)?);
+    Ok(Known { client, info })
+}
+
+/// What is known of an image, and the folders that it declares to be volumes.
+fn facts(name: &str, image: ImageInspect) -> Result<(ImageFacts, Vec<String>), DockerError> {
+    let (system, machine) = (image.os.unwrap_or_default(), image.architecture.unwrap_or_default());
+    if system != "linux" || machine != ARCHITECTURE {
+        let found = format!("{system}/{machine}");
+        return Err(DockerError::Foreign { image: name.to_owned(), found, wanted: ARCHITECTURE });
+    }
+    let config = image.config.unwrap_or_default();
+    let env = config.env.unwrap_or_default();
+    let path = env.iter().find_map(|pair| pair.strip_prefix("PATH=")).unwrap_or_default();
+    let path = path.split(':').filter(|folder| folder.starts_with('/')).map(str::to_owned).collect();
+    let digest = image.id.ok_or_else(|| DockerError::NoImage(name.to_owned()))?;
+    Ok((ImageFacts { digest, path }, config.volumes.unwrap_or_default()))
+}
+
+/// Labels of everything that this process makes at the daemon. Who is gone can be told from them.
+pub(super) fn labels() -> HashMap<String, String> {
+    let start = start_of(std::process::id()).unwrap_or_default();
+    HashMap::from([
+        (LABEL.to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        (format!("{LABEL}.machine"), machine()),
+        (format!("{LABEL}.process"), format!("{} {start}", std::process::id())),
+    ])
+}
+
+/// Whether a container with these labels was made by a process of this machine that is gone.
+pub(super) fn is_orphan(labels: &HashMap<String, String>) -> bool {
+    let of = |name: &str| labels.get(&format!("{LABEL}.{name}")).map(String::as_str).unwrap_or_default();
+    if of("machine") != machine() {
+        return false;
+    }
+    let Some((pid, start)) = of("process").split_once(' ') else { return false };
+    pid.parse().is_ok_and(|pid: u32| start_of(pid).unwrap_or_default() != start)
+}
+
+/// Where numbers of processes mean the same: this boot of this machine, and one namespace of processes.
+fn machine() -> String {
+    let boot = own_file("/proc/sys/kernel/random/boot_id");
+    let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{} {}", boot.trim(), numbers.display())
+}
+
+fn own_file(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// When a process was started, in the kernel's own count; with its number, no other process has it.
+fn start_of(pid: u32) -> Option<String> {
+    let stat = own_file(&format!("/proc/{pid}/stat"));
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
+}
+
+/// Waits for something that happens on another thread. It needs no runtime; where other tasks share this thread, they
+/// move to another meanwhile.
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| park_until(work)),
+        _ => park_until(work),
+    }
+}
+
+fn park_until<T>(work: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    // Without it the runtime's patience with this task would end, and nobody would come to renew it.
+    let mut work = pin!(tokio::task::unconstrained(work));
+    loop {
+        match work.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_containers_of_dead_processes_of_this_machine_are_orphans() {
+        let own = labels();
+        assert!(!is_orphan(&own));
+        let with = |name: &str, value: &str| {
+            let mut labels = own.clone();
+            labels.insert(format!("{LABEL}.{name}"), value.to_owned());
+            labels
+        };
+        assert!(is_orphan(&with("process", &format!("{} 1", std::process::id()))));
+        assert!(is_orphan(&with("process", "4294967295 7")));
+        assert!(!is_orphan(&with("machine", "another machine")));
+        assert!(!is_orphan(&HashMap::new()));
+    }
+}

@@ -1,0 +1,83 @@
+//! Why the Docker daemon could not be used.
+
+use types::ErrorCode;
+
+/// Why the Docker daemon could not be used. Nothing ever runs on the host instead.
+#[derive(Debug, thiserror::Error)]
+pub enum DockerError {
+    /// Nobody listens, or not to us.
+    #[error("the Docker daemon at `{address}` cannot be reached")]
+    Unreachable {
+        /// Where it should be.
+        address: String,
+        /// Why not.
+        source: bollard::errors::Error,
+    },
+    /// An address that means nothing to us.
+    #[error("`{0}` is no address of a Docker daemon")]
+    Address(String),
+    /// The daemon has no such image. Nothing is pulled behind anybody's back.
+    #[error("the Docker daemon has no image `{0}`")]
+    NoImage(String),
+    /// An image for other machines.
+    #[error("image `{image}` is for {found}, and this saggar brings its own process 1 for linux/{wanted}")]
+    Foreign {
+        /// Which.
+        image: String,
+        /// What it is for.
+        found: String,
+        /// What it should be for.
+        wanted: &'static str,
+    },
+    /// The daemon refused a step.
+    #[error("the Docker daemon refused to {step}")]
+    Refused {
+        /// What was tried.
+        step: &'static str,
+        /// Its answer.
+        source: bollard::errors::Error,
+    },
+    /// The container ended, or its daemon, while it was needed.
+    #[error("the container ended unexpectedly{}", .said.as_deref().map(|said| format!(": {said}")).unwrap_or_default())]
+    Gone {
+        /// What is known of it.
+        said: Option<String>,
+    },
+    /// No thread for the talk with the daemon.
+    #[error("no thread could be started for the Docker daemon")]
+    Thread(#[source] std::io::Error),
+}
+
+impl DockerError {
+    pub(crate) fn refused(step: &'static str) -> impl FnOnce(bollard::errors::Error) -> Self {
+        move |source| Self::Refused { step, source }
+    }
+
+    /// What a program matches on.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Unreachable { .. } => ErrorCode::IsolationUnavailable,
+            Self::Address(_) => ErrorCode::InvalidSettings,
+            Self::NoImage(_) => ErrorCode::NotFound,
+            Self::Foreign { .. } => ErrorCode::Unsupported,
+            Self::Refused { .. } | Self::Gone { .. } | Self::Thread(_) => ErrorCode::SandboxFailed,
+        }
+    }
+
+    /// What to do next.
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            Self::Unreachable { .. } => {
+                "start it, let this user open its socket, or name another with DOCKER_HOST or `host` of [docker] in the \
+                 settings; --backend native needs none"
+                    .to_owned()
+            }
+            Self::Address(_) => "use unix:///path/to/docker.sock or tcp://127.0.0.1:2375".to_owned(),
+            Self::NoImage(image) => format!("docker pull {image}, or docker import a root of your own"),
+            Self::Foreign { .. } => "choose an image for that machine".to_owned(),
+            Self::Refused { .. } => "the daemon's own log says more; docs/DOCKER.md has what is asked of it".to_owned(),
+            Self::Gone { .. } => "the daemon's own log says more".to_owned(),
+            Self::Thread(_) => "raise `ulimit -u`".to_owned(),
+        }
+    }
+}
