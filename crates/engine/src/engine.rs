@@ -186,6 +186,7 @@ impl Engine {
         if let Some(rule) = refusal {
             return Ok(run.refused(rule, findings));
         }
+        run.look_at_image().await?;
         run.check_required(caller).await?;
         if let (Some(request), Some(inputs)) = (&mut to_review, &mut delivery.inputs) {
             model_review::read_own_files(request, *inputs)?;
@@ -209,7 +210,6 @@ impl Engine {
             slot = self.queue.enter(&caller.name) => slot?,
             () = cancelled => return Ok(run.cancelled_in_line(findings)),
         };
-        run.look_at_image().await?;
         // 3 acquire and 4 run; 5 record is the end of `execute`.
         let mut executed = run.carry_out(stdin, delivery).await?;
         executed.result.findings.extend(findings);

@@ -7,6 +7,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters::ListContainersOptions;
@@ -54,6 +55,12 @@ async fn run(engine: &Engine, request: ExecRequest) -> ExecResult {
     engine.execute(&Caller::default(), request, Delivery::default()).await.unwrap()
 }
 
+/// Tests look at what is left at the daemon: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn block<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
@@ -74,6 +81,7 @@ async fn containers() -> usize {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn a_run_in_a_container_is_answered_like_any_other_and_leaves_nothing() {
+    let _alone = alone();
     block(async {
         let engine = engine();
         let result = run(&engine, python("import sys; print('out'); print('err', file=sys.stderr)")).await;
@@ -81,12 +89,10 @@ fn a_run_in_a_container_is_answered_like_any_other_and_leaves_nothing() {
         assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("out\n", "err\n"));
         assert!(result.image.unwrap().starts_with("sha256:"));
         assert!(result.usage.cpu_ms > 0.0 && result.usage.peak_memory_bytes > 0, "{:?}", result.usage);
-        // A daemon without userns-remap has no such namespace, and that is said.
-        let walls = Layer::ALL.into_iter().filter(|layer| layer.is_wall() && *layer != Layer::UserNs);
+        let walls = Layer::ALL.into_iter().filter(|layer| layer.is_wall());
         for layer in walls.chain([Layer::DiskQuota, Layer::CgroupMemory, Layer::CgroupPids, Layer::CgroupCpu]) {
             assert!(result.isolation.layers.contains(&layer), "{layer} is missing");
         }
-        assert!(result.isolation.missing.contains(&Layer::UserNs));
         drop(engine);
         assert_eq!(containers().await, 0);
     });
@@ -95,6 +101,7 @@ fn a_run_in_a_container_is_answered_like_any_other_and_leaves_nothing() {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn the_walls_hold_from_inside() {
+    let _alone = alone();
     let code = r#"
 import os, socket
 def tell(name, what):
@@ -136,6 +143,7 @@ print("alive", open("/proc/1/comm").read().strip())
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn an_exit_code_is_no_signal_and_an_exception_is_told() {
+    let _alone = alone();
     block(async {
         let engine = engine();
         for (code, outcome) in [
@@ -169,6 +177,7 @@ impl Receive for Taken {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn files_go_in_and_come_back() {
+    let _alone = alone();
     let file = |path: &str, content| InputFile { path: RelPath::new(path).unwrap(), content };
     let code = "import os\nassert open('a/in.bin', 'rb').read() == bytes(range(256))\n\
                 open('text.txt', 'a').write('more')\nos.makedirs('deep/er')\n\
@@ -201,6 +210,7 @@ fn files_go_in_and_come_back() {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn limits_kill_or_deny_and_the_evidence_is_kept() {
+    let _alone = alone();
     let limits = LimitsSpec { wall_ms: Some(20_000.0), memory_mb: Some(128.0), ..LimitsSpec::default() };
     let exceeded = |limit| Outcome::LimitExceeded { limit };
     block(async {
@@ -235,6 +245,11 @@ fn limits_kill_or_deny_and_the_evidence_is_kept() {
             result.stderr
         );
 
+        // So little that the daemon's own runtime would not fit.
+        let little = LimitsSpec { pids: Some(1), memory_mb: Some(16.0), ..limits.clone() };
+        let result = run(&engine, limited(bash("echo here"), little)).await;
+        assert_eq!((result.outcome, result.stdout.as_str()), (Outcome::Exited { code: 0 }, "here\n"));
+
         // The program itself takes a page.
         let disk = LimitsSpec { disk_mb: Some(8.0), ..limits.clone() };
         let result = run(&engine, limited(bash("head -c 20M /dev/zero > big; stat -c %s big"), disk)).await;
@@ -263,6 +278,7 @@ fn limits_kill_or_deny_and_the_evidence_is_kept() {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn input_is_streamed_and_need_not_be_read() {
+    let _alone = alone();
     block(async {
         let engine = engine();
         let (sender, receiver) = mpsc::channel(1);
@@ -293,6 +309,7 @@ impl engine::Output for Told {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn a_run_is_taken_back() {
+    let _alone = alone();
     block(async {
         let engine = engine();
         let (take_back, cancel) = watch::channel(false);
@@ -306,6 +323,7 @@ fn a_run_is_taken_back() {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn a_compiled_program_runs_in_a_container_of_its_own() {
+    let _alone = alone();
     block(async {
         let code = "#include <stdio.h>\nint main(int n, char **v) { printf(\"%d %s\\n\", n, v[1]); return 3; }";
         let request = ExecRequest { language: Some("c".to_owned()), args: vec!["one".to_owned()], ..python(code) };
@@ -318,6 +336,7 @@ fn a_compiled_program_runs_in_a_container_of_its_own() {
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn what_is_missing_is_said_and_nothing_runs_on_the_host() {
+    let _alone = alone();
     let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("made-on-the-host");
     let code = format!("open({made:?}, 'w')");
     let refused = |settings: Settings, caller: Caller, request: ExecRequest| {
@@ -351,14 +370,31 @@ fn what_is_missing_is_said_and_nothing_runs_on_the_host() {
     assert!(refused(settings(), stranger, none).message.contains("not among those"));
     let ruby = ExecRequest { language: Some("ruby".to_owned()), ..python("puts 1") };
     assert_eq!(refused(settings(), Caller::default(), ruby).code, ErrorCode::InterpreterMissing);
-    let require = Caller { require: vec![Layer::UserNs], ..Caller::default() };
-    assert_eq!(refused(settings(), require, python(&code)).code, ErrorCode::IsolationUnavailable);
     assert!(!made.exists());
 }
 
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
+fn all_writable_folders_share_one_disk() {
+    let _alone = alone();
+    block(async {
+        let limits = LimitsSpec { disk_mb: Some(8.0), inodes: Some(100), ..LimitsSpec::default() };
+        let code = "for d in /work /tmp /dev/shm; do head -c 3M /dev/zero > $d/big; done; du -cb /work/big /tmp/big \
+                    /dev/shm/big | tail -1; rm /work/big /tmp/big /dev/shm/big; \
+                    for d in /work /tmp /dev/shm; do for i in $(seq 60); do : > $d/$i; done; done 2>/dev/null; \
+                    ls /work /tmp /dev/shm | grep -c '^[0-9]'";
+        let require = Caller { require: vec![Layer::DiskQuota, Layer::CgroupMemory], ..Caller::default() };
+        let result = engine().execute(&require, limited(bash(code), limits), Delivery::default()).await.unwrap();
+        let numbers: Vec<u64> = result.stdout.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [bytes, files] = numbers[..] else { panic!("{}{}", result.stdout, result.stderr) };
+        assert!((7 << 20..=8 << 20).contains(&bytes) && (90..=100).contains(&files), "{bytes} bytes, {files} files");
+    });
+}
+
+#[test]
+#[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn containers_are_kept_ready_and_used_once() {
+    let _alone = alone();
     block(async {
         let engine = engine().with_pool();
         let mut starts = Vec::new();

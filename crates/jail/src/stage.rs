@@ -46,7 +46,7 @@ pub(crate) const WRITABLE_BINDS: &[(&CStr, &CStr)] = &[
 ];
 
 /// The file behind [`CPU_ONLINE`] in a writable tree.
-const ONLINE: &CStr = c"cpu-online";
+pub(crate) const ONLINE: &CStr = c"cpu-online";
 /// Where interpreters record the exception that ends them.
 const RECORD: &CStr = c"tmp/.saggar-exception.json";
 /// More than the drivers ever write.

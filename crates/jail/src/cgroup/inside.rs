@@ -5,6 +5,18 @@ use std::path::Path;
 
 use super::{Counts, keyed, number, reader};
 
+const V1_MEMORY: &str = "/sys/fs/cgroup/memory";
+const V1_SOCKETS: &str = "memory.kmem.tcp.limit_in_bytes";
+
+/// Whether socket buffers have a limit: one of their own in v1, that of all memory in v2.
+pub(crate) fn sockets_are_limited() -> bool {
+    let limit = |name: &str| number(&reader(&Path::new(V1_MEMORY).join(name))?);
+    match limit(V1_SOCKETS) {
+        Some(sockets) => limit("memory.limit_in_bytes").is_some_and(|memory| sockets <= memory),
+        None => true,
+    }
+}
+
 /// The counters of the group that this process is in, as far as they are shown.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {

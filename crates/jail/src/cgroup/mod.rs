@@ -17,7 +17,7 @@ use types::Layer;
 use crate::wire::Limits;
 
 pub(crate) use groups::Groups;
-pub(crate) use inside::Inside;
+pub(crate) use inside::{Inside, sockets_are_limited};
 pub(crate) use place::Placement;
 use place::prefix;
 

@@ -5,14 +5,17 @@ use std::fs;
 use rustix::thread::no_new_privs;
 use types::Layer;
 
-use crate::cgroup::Inside;
-use crate::init::{Kind, restrict_files};
+use super::furnish::has_one_disk;
+use crate::cgroup::{Inside, sockets_are_limited};
+use crate::init::{Kind, drop_capabilities, restrict_files};
 use crate::seccomp::{self, Profile};
 use crate::sys;
 
 /// Closes what is left open; what comes back was seen to be on.
 pub(super) fn close() -> Vec<Layer> {
     let mut layers = vec![Layer::PidNs];
+    // Those of a namespace of its own; without one there are none, and none to be dropped.
+    let _ = drop_capabilities();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     // The first line of a map of everything to itself: there is no other namespace.
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -29,10 +32,17 @@ pub(super) fn close() -> Vec<Layer> {
     if has_no_capabilities(&status) {
         layers.push(Layer::CapsDropped);
     }
+    let meters = Inside::open();
+    if meters.counts_memory() && sockets_are_limited() {
+        layers.push(Layer::CgroupMemory);
+    }
+    if has_one_disk() {
+        layers.push(Layer::DiskQuota);
+    }
     // A kernel without Landlock, or with an older one: not named, so reported as missing.
     let _ = restrict_files(&Kind::Run, &mut layers);
     // The exact filter, within the coarse one that the container's engine has loaded from names alone.
-    let profile = if Inside::open().counts_memory() { Profile::Metered } else { Profile::Unmetered };
+    let profile = if meters.counts_memory() { Profile::Metered } else { Profile::Unmetered };
     if sys::install_filter(&seccomp::program(profile)).is_ok() {
         layers.push(Layer::Seccomp);
     }

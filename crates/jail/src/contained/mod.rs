@@ -4,6 +4,7 @@
 //! where they can be told exactly. Its only channel is its own standard input and output, which no program inherits.
 
 mod files;
+mod furnish;
 mod layers;
 mod run;
 mod wire;
@@ -16,6 +17,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::sys;
 
+pub use furnish::FURNISHING_CALLS;
 pub use wire::{EntryKind, Folder, FrameKind, Frames, Garbled, MOST_CONTENT, Order, Report, frame};
 
 /// Where the program lies in a container, and by which name it knows what it is.
@@ -92,10 +94,6 @@ pub fn run() -> Result<Infallible, Ending> {
     sys::close_all_but(&[])?;
     sys::reset_signals();
     rustix::process::umask(rustix::fs::Mode::from(0o022));
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    files::reserve()?;
-    let layers = layers::close();
-    Engine::report(&Report::Ready { layers })?;
     let mut engine = Engine { frames: Frames::default() };
     loop {
         let (kind, payload) = engine.next()?;
@@ -104,9 +102,16 @@ pub fn run() -> Result<Infallible, Ending> {
             continue;
         }
         match postcard::from_bytes(&payload).map_err(|_| Errno::PROTO)? {
+            Order::Close { limits } => {
+                // Told by the layers that are on afterwards.
+                let _ = furnish::furnish(&limits);
+                set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+                files::reserve()?;
+                Engine::report(&Report::Ready { layers: layers::close() })?;
+            }
             Order::Place { path, executable } => files::place(&mut engine, &path, executable)?,
-            Order::Start { programs, argv, env, limits, metered } => {
-                run::run(&mut engine, &run::Program { programs, argv, env, limits, metered })?;
+            Order::Start { programs, argv, env, limits } => {
+                run::run(&mut engine, &run::Program { programs, argv, env, limits })?;
             }
             // It came too late: the program is over.
             Order::Kill => {}

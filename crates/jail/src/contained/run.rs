@@ -29,7 +29,6 @@ pub(super) struct Program {
     pub(super) argv: Vec<String>,
     pub(super) env: Vec<String>,
     pub(super) limits: Limits,
-    pub(super) metered: bool,
 }
 
 /// A program that runs.
@@ -52,7 +51,7 @@ struct Running {
 pub(super) fn run(engine: &mut Engine, program: &Program) -> Result<(), Errno> {
     let meters = Inside::open();
     let before = meters.counts();
-    let mut running = match start(program) {
+    let mut running = match start(program, meters.counts_memory()) {
         Ok(running) => running,
         Err(errno) => return Engine::report(&Report::Failed { errno: errno.raw_os_error() }),
     };
@@ -95,7 +94,7 @@ pub(super) fn run(engine: &mut Engine, program: &Program) -> Result<(), Errno> {
     Engine::report(&Report::Ended { end, cost: Cost { wall, cpu, memory: counts.peak.unwrap_or(0), hits } })
 }
 
-fn start(program: &Program) -> Result<Running, Errno> {
+fn start(program: &Program, metered: bool) -> Result<Running, Errno> {
     let (stdin_read, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -104,7 +103,7 @@ fn start(program: &Program) -> Result<Running, Errno> {
     // Users are counted over the whole host where there is no namespace of users: the container's group counts.
     let rlimits = Rlimits {
         pids: u64::from(u32::MAX),
-        data: (!program.metered).then_some(limits.memory.saturating_add(limits.pids.saturating_mul(8 << 20))),
+        data: (!metered).then_some(limits.memory.saturating_add(limits.pids.saturating_mul(8 << 20))),
         cpu: limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
     };
     let streams = vec![stdin_read, stdout_write, stderr_write];

@@ -30,6 +30,12 @@ const KINDS: [FrameKind; 5] = [FrameKind::Message, FrameKind::Out, FrameKind::Er
 /// To process 1 of a container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Order {
+    /// Furnish the container and close what its engine has left open: first of all, and once. Answered by
+    /// [`Report::Ready`].
+    Close {
+        /// Of the disk, and how many processors programs see.
+        limits: Limits,
+    },
     /// Write a file below `/work`; its content follows. Answered by [`Report::Done`] or [`Report::Failed`].
     Place {
         /// Below `/work`.
@@ -48,8 +54,6 @@ pub enum Order {
         env: Vec<String>,
         /// What it may use.
         limits: Limits,
-        /// Whether the kernel counts the container's memory.
-        metered: bool,
     },
     /// End the program and all it started.
     Kill,

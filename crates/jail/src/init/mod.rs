@@ -27,7 +27,7 @@ use crate::sys::{self, CStrings};
 use crate::way_out;
 use crate::wire::{FromInit, Rlimits, ToInit, Trouble};
 
-pub(crate) use seal::{FILES_ABI, Kind, SCOPE_ABI, restrict_files};
+pub(crate) use seal::{FILES_ABI, Kind, SCOPE_ABI, drop_capabilities, restrict_files};
 pub(crate) use zygote::Birth;
 
 /// The step that fails where a program's folder is not there.

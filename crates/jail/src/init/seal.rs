@@ -123,7 +123,7 @@ fn limit_to(kept: CapabilitySet) -> Result<(), Errno> {
 }
 
 /// Bounding set first: emptying it needs a capability.
-pub(super) fn drop_capabilities() -> Result<(), Errno> {
+pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     bound(CapabilitySet::empty())?;
     let locked = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED

@@ -128,7 +128,7 @@ impl Plan<'_> {
             cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
             memory: Some(memory),
             memory_swap: Some(memory),
-            nano_cpus: self.nano_cpus(),
+            nano_cpus: Some(nano_cpus(limits, self.known)),
             pids_limit: Some(pids(limits)),
             ulimits: Some(vec![
                 ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) },
@@ -146,12 +146,6 @@ impl Plan<'_> {
             init: Some(false),
             ..HostConfig::default()
         }
-    }
-
-    /// The daemon refuses more processors than it has; that many are no limit.
-    fn nano_cpus(&self) -> Option<i64> {
-        let has = self.known.info.ncpu.unwrap_or(i64::MAX);
-        Some(nano_cpus(self.limits)).filter(|nano| *nano < has.saturating_mul(1_000_000_000))
     }
 
     fn mounts(&self) -> Vec<Mount> {
@@ -184,10 +178,11 @@ pub(super) fn pids(limits: &Limits) -> i64 {
     signed(limits.pids.saturating_add(1))
 }
 
-pub(super) fn nano_cpus(limits: &Limits) -> i64 {
+/// The daemon refuses more processors than it has.
+pub(super) fn nano_cpus(limits: &Limits, known: &Known) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "checked: 0.01 to 1024")]
     let nano = (limits.cpus * 1e9) as i64;
-    nano
+    nano.min(known.info.ncpu.unwrap_or(i64::MAX).saturating_mul(1_000_000_000))
 }
 
 pub(super) fn signed(number: u64) -> i64 {
@@ -202,9 +197,10 @@ fn tmpfs(path: &str, limits: &Limits) -> String {
     format!("rw,exec,nosuid,nodev,size={size},nr_inodes={inodes},uid=1000,gid=1000,mode=0755")
 }
 
-/// Our table of system calls as the daemon takes it: by name alone. Process 1 loads the exact filter within it.
+/// Our table of system calls as the daemon takes it: by name alone, with what furnishing takes. Process 1 loads the
+/// exact filter within it, for itself and every program.
 fn filter() -> String {
-    let names: Vec<&str> = jail::allowed_calls().collect();
+    let names: Vec<&str> = jail::allowed_calls().chain(jail::contained::FURNISHING_CALLS).collect();
     let machine = if cfg!(target_arch = "aarch64") { "SCMP_ARCH_AARCH64" } else { "SCMP_ARCH_X86_64" };
     serde_json::json!({
         "defaultAction": "SCMP_ACT_ERRNO",

@@ -3,22 +3,22 @@
 //! The daemon builds the walls; `jail::contained` is the program inside that places files, runs and watches. All talk
 //! goes over the container's attached streams, so that it makes no difference where the daemon is.
 
+mod close;
 mod container;
 mod daemon;
 mod error;
+mod layers;
 mod link;
 mod sandbox;
 mod settings;
+mod sockets;
 mod sweep;
 mod tree;
 mod volume;
 
-use std::io;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bollard::query_parameters::{CreateContainerOptions, RemoveContainerOptions, StartContainerOptions};
-use jail::contained::Report;
 use tokio::sync::{OnceCell, oneshot};
 use types::{BackendKind, Layer};
 
@@ -30,25 +30,20 @@ pub use error::DockerError;
 use link::Link;
 use sandbox::Container;
 pub use settings::DockerSettings;
-use tree::ContainerTree;
-
-/// Namespaces that every container of ours has by its configuration.
-const BY_CONFIGURATION: [Layer; 4] = [Layer::MountNs, Layer::NetNs, Layer::IpcNs, Layer::UtsNs];
-
-/// How long process 1 may take to say that it is there.
-const GREETING: Duration = Duration::from_secs(30);
 
 /// The Docker backend.
 pub(crate) struct Docker {
     daemon: Arc<Daemon>,
     /// The volume with our own program, once it is there.
     own: OnceCell<String>,
+    /// What was on in a container, once one was made to see it.
+    seen: OnceCell<Vec<Layer>>,
 }
 
 impl Docker {
     /// Speaks to nobody yet.
     pub(crate) fn new(settings: DockerSettings) -> Result<Self, DockerError> {
-        Ok(Self { daemon: Daemon::new(settings)?, own: OnceCell::new() })
+        Ok(Self { daemon: Daemon::new(settings)?, own: OnceCell::new(), seen: OnceCell::new() })
     }
 
     /// The volume with our own program in it; what others left behind is removed on the way.
@@ -79,7 +74,7 @@ impl Docker {
             own,
             limits: &spec.limits,
         };
-        let mut link = match self.start(&known, &plan).await {
+        let link = match self.start(&known, &plan).await {
             // A volume that somebody left half filled has everything but our own program.
             Err(DockerError::Refused { step: STARTING, .. }) => {
                 let (client, image, own) = (known.client.clone(), facts.digest.clone(), own.to_owned());
@@ -88,16 +83,12 @@ impl Docker {
             }
             other => other?,
         };
-        let greeting = tokio::time::timeout(GREETING, link.report()).await;
-        let Ok(Ok(Report::Ready { layers: seen })) = greeting else {
-            let said = link.inspect().await.ok().and_then(|found| found.state?.error).filter(|said| !said.is_empty());
-            return Err(DockerError::Gone { said }.into());
-        };
-        let mut layers: Vec<Layer> = BY_CONFIGURATION.into_iter().chain(seen).chain(meters(&known)).collect();
-        layers.sort_unstable();
-        check_walls(&layers, &spec.accept)?;
-        let metered = layers.contains(&Layer::CgroupMemory);
-        Ok(Container { tree: ContainerTree(Mutex::new(link)), limits: spec.limits.clone(), layers, metered })
+        let mut container = Container::new(link, known, spec);
+        // One that is made ahead of need is closed when it is known what for.
+        if !spec.ahead {
+            container.close().await?;
+        }
+        Ok(container)
     }
 
     async fn start(&self, known: &Known, plan: &Plan<'_>) -> Result<Link, DockerError> {
@@ -132,18 +123,11 @@ impl Backend for Docker {
         BackendKind::Docker
     }
 
-    fn capabilities<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>> {
+    fn capabilities<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Capabilities, BackendError>> {
         Box::pin(async {
-            let known = self.daemon.known().await?;
-            let available = meters(&known);
-            let lacks = |layer: &Layer| !available.contains(layer);
-            let missing = [Layer::CgroupMemory, Layer::CgroupPids, Layer::CgroupCpu]
-                .into_iter()
-                .filter(lacks)
-                .map(|layer| (layer, "the Docker daemon says that its host lacks it".to_owned()));
-            let remapped = known.info.security_options.iter().flatten().any(|option| option.contains("userns"));
-            let user = (!remapped).then(|| (Layer::UserNs, "the Docker daemon runs without userns-remap".to_owned()));
-            Ok(Capabilities { missing: missing.chain(user).collect(), available })
+            let made = self.seen.get_or_try_init(|| async { self.make(spec).await.map(|container| container.layers) });
+            let available = made.await?.clone();
+            Ok(Capabilities { missing: layers::missing(&available), available })
         })
     }
 
@@ -153,30 +137,5 @@ impl Backend for Docker {
 
     fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Result<ImageFacts, BackendError>> {
         Box::pin(async { Ok(self.daemon.image(reference).await?.0) })
-    }
-}
-
-/// What the daemon's host counts and limits.
-fn meters(known: &Known) -> Vec<Layer> {
-    let info = &known.info;
-    let meters = [
-        (Layer::CgroupMemory, info.memory_limit),
-        (Layer::CgroupPids, info.pids_limit),
-        (Layer::CgroupCpu, info.cpu_cfs_quota),
-        (Layer::DiskQuota, Some(true)),
-    ];
-    meters.into_iter().filter(|(_, has)| *has == Some(true)).map(|(layer, _)| layer).collect()
-}
-
-/// A wall that is not on is an error. User namespaces are the daemon's affair: whoever chooses Docker chooses that, and
-/// their absence is named in every result.
-fn check_walls(layers: &[Layer], accept: &[Layer]) -> Result<(), BackendError> {
-    let lacks = |layer: &Layer| layer.is_wall() && *layer != Layer::UserNs && !layers.contains(layer);
-    match Layer::ALL.into_iter().find(|layer| lacks(layer) && !accept.contains(layer)) {
-        Some(layer) => {
-            let source = io::Error::from(io::ErrorKind::Unsupported);
-            Err(BackendError::Layer { layer, step: "closing the container".to_owned(), source })
-        }
-        None => Ok(()),
     }
 }

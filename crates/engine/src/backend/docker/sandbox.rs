@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use bollard::models::ContainerUpdateBody;
 use bollard::query_parameters::KillContainerOptions;
 use jail::contained::{FrameKind, MOST_CONTENT, Order, Report, frame};
 use jail::{Cost, End, MAX_MESSAGE};
@@ -13,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use types::{Layer, LimitKind, Limits};
 
-use super::container::{nano_cpus, pids, signed};
+use super::daemon::Known;
 use super::error::DockerError;
 use super::link::{Link, garbled, read};
 use super::tree::ContainerTree;
@@ -30,14 +29,16 @@ const POST_MORTEM: Duration = Duration::from_secs(2);
 /// A container of ours.
 pub(super) struct Container {
     pub(super) tree: ContainerTree,
+    pub(super) known: Known,
     pub(super) limits: Limits,
+    /// Walls that may be missing.
+    pub(super) accept: Vec<Layer>,
+    /// Those that are on, once it is closed.
     pub(super) layers: Vec<Layer>,
-    /// Whether the kernel counts its memory.
-    pub(super) metered: bool,
 }
 
 impl Container {
-    fn link(&mut self) -> &mut Link {
+    pub(super) fn link(&mut self) -> &mut Link {
         self.tree.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,34 +53,7 @@ impl Sandbox for Container {
     }
 
     fn lease<'a>(&'a mut self, limits: &'a Limits) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async move {
-            let (old, new) = (wire(&self.limits), wire(limits));
-            // The size of a tmpfs cannot be changed from outside: one that does not fit is left for another run.
-            if (old.disk, old.inodes) != (new.disk, new.inodes) {
-                return Err(BackendError::NoWorker);
-            }
-            if (old.memory, old.pids, old.millicpus) != (new.memory, new.pids, new.millicpus) {
-                let memory = signed(limits.memory);
-                let update = ContainerUpdateBody {
-                    memory: Some(memory),
-                    memory_swap: Some(memory),
-                    nano_cpus: Some(nano_cpus(limits)),
-                    pids_limit: Some(pids(limits)),
-                    ..ContainerUpdateBody::default()
-                };
-                let link = self.link();
-                let (client, id) = (link.client.clone(), link.id.clone());
-                let asked = async move {
-                    client
-                        .update_container(&id, update)
-                        .await
-                        .map_err(DockerError::refused("change a container's limits"))
-                };
-                link.daemon.on_thread(asked).await?;
-            }
-            self.limits = limits.clone();
-            Ok(())
-        })
+        Box::pin(self.close_for(limits))
     }
 
     fn run<'a>(
@@ -92,8 +66,7 @@ impl Sandbox for Container {
         Box::pin(async move {
             let name = command.argv.first().cloned().unwrap_or_default();
             let Command { programs, argv, env } = command;
-            let (limits, metered) = (wire(&self.limits), self.metered);
-            let order = Order::Start { programs, argv, env, limits, metered }.frame();
+            let order = Order::Start { programs, argv, env, limits: wire(&self.limits) }.frame();
             if order.len() > MAX_MESSAGE {
                 return Err(BackendError::TooLarge);
             }

@@ -21,7 +21,6 @@ use crate::backend::{
     BoxFuture, Gone, GuestUser, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Snapshotted, Writers,
     milliseconds, wire,
 };
-use crate::backend::{milliseconds, wire};
 use crate::error::BackendError;
 
 /// The number of a guest user.

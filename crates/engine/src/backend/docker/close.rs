@@ -1,0 +1,79 @@
+//! From a container that only runs our process 1 to one that is closed and may take a program.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bollard::models::ContainerUpdateBody;
+use jail::contained::{Order, Report};
+use types::{Layer, Limits};
+
+use super::container::{nano_cpus, pids, signed};
+use super::daemon::Known;
+use super::error::DockerError;
+use super::link::Link;
+use super::sandbox::Container;
+use super::tree::ContainerTree;
+use super::{layers, sockets};
+use crate::backend::{SandboxSpec, wire};
+use crate::error::BackendError;
+
+/// How long process 1 may take to close everything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Container {
+    pub(super) fn new(link: Link, known: Known, spec: &SandboxSpec) -> Self {
+        let (limits, accept) = (spec.limits.clone(), spec.accept.clone());
+        Self { tree: ContainerTree(Mutex::new(link)), known, limits, accept, layers: Vec::new() }
+    }
+
+    /// Lets process 1 furnish and close it. What is on then was seen by process 1.
+    pub(super) async fn close(&mut self) -> Result<(), BackendError> {
+        let (limits, known) = (self.limits.clone(), self.known.clone());
+        let link = self.link();
+        // Only the first version of cgroups counts sockets apart.
+        if known.info.cgroup_version == Some(bollard::models::SystemInfoCgroupVersionEnum::_1) {
+            let pid = link.inspect().await?.state.and_then(|state| state.pid).unwrap_or_default();
+            sockets::limit(pid, &link.id, limits.memory);
+        }
+        link.order(&Order::Close { limits: wire(&limits) }).await?;
+        let greeting = tokio::time::timeout(PATIENCE, link.report()).await;
+        let Ok(Ok(Report::Ready { layers: seen })) = greeting else {
+            let said = link.inspect().await.ok().and_then(|found| found.state?.error).filter(|said| !said.is_empty());
+            return Err(DockerError::Gone { said }.into());
+        };
+        self.layers = layers::all(&known, seen);
+        layers::check_walls(&self.layers, &self.accept)
+    }
+
+    /// Gives one that was made ahead of need its own limits, and closes it.
+    pub(super) async fn close_for(&mut self, limits: &Limits) -> Result<(), BackendError> {
+        let (old, new) = (wire(&self.limits), wire(limits));
+        if (old.memory, old.pids, old.millicpus) != (new.memory, new.pids, new.millicpus) {
+            self.limit(limits).await?;
+        }
+        self.limits = limits.clone();
+        self.close().await?;
+        // Disks that the daemon has made have the size that they were made with.
+        if !self.layers.contains(&Layer::DiskQuota) && (old.disk, old.inodes) != (new.disk, new.inodes) {
+            return Err(BackendError::NoWorker);
+        }
+        Ok(())
+    }
+
+    async fn limit(&mut self, limits: &Limits) -> Result<(), DockerError> {
+        let memory = signed(limits.memory);
+        let update = ContainerUpdateBody {
+            memory: Some(memory),
+            memory_swap: Some(memory),
+            nano_cpus: Some(nano_cpus(limits, &self.known)),
+            pids_limit: Some(pids(limits)),
+            ..ContainerUpdateBody::default()
+        };
+        let link = self.link();
+        let (client, id) = (link.client.clone(), link.id.clone());
+        let asked = async move {
+            client.update_container(&id, update).await.map_err(DockerError::refused("change a container's limits"))
+        };
+        link.daemon.on_thread(asked).await
+    }
+}

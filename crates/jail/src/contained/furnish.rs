@@ -1,0 +1,90 @@
+//! What a container's engine cannot be told: a user namespace of its own, and one disk for all writable folders.
+//!
+//! Process 1 does it with no right but that of any user to have namespaces of his own, and gives up what it gained there.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, open};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::process::{getgid, getuid};
+
+use crate::ids::{Ids, enter_keeper_namespaces};
+use crate::stage;
+use crate::sys::{self, MountAttr};
+use crate::wire::Limits;
+
+/// Folders of the one disk and where they show. The last is where it is attached meanwhile.
+const FOLDERS: [(&CStr, &CStr); 3] = [(c"work", c"/work"), (c"shm", c"/dev/shm"), (c"tmp", c"/tmp")];
+
+/// How many processors programs see.
+const ONLINE: &CStr = c"/sys/devices/system/cpu/online";
+
+/// What `f_type` says of a file system in memory.
+const TMPFS: i64 = 0x0102_1994;
+
+/// Calls that it takes and no program may make, by name.
+pub const FURNISHING_CALLS: [&str; 8] =
+    ["unshare", "fsopen", "fsconfig", "fsmount", "open_tree", "move_mount", "mount_setattr", "capset"];
+
+/// Furnishes the container. A host that forbids it leaves the container as its engine made it, with a disk for each
+/// folder; what is there is looked at afterwards.
+pub(super) fn furnish(limits: &Limits) -> Result<(), Errno> {
+    let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+    enter_keeper_namespaces(Ids::Own { uid, gid })?;
+    one_disk(limits, (uid, gid))?;
+    seal_mounts()
+}
+
+/// What the container's engine has shown or hidden with mounts of its own is to be read at most, and no device.
+fn seal_mounts() -> Result<(), Errno> {
+    let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4));
+    for place in places.filter(|place| ["/proc/", "/sys/", "/etc/"].iter().any(|folder| place.starts_with(folder))) {
+        let path = CString::new(place).map_err(|_| Errno::INVAL)?;
+        sys::mount_setattr(CWD.as_fd(), &path, MountAttr { set, clear: 0, propagation: 0, recursive: false })?;
+    }
+    Ok(())
+}
+
+/// Whether all writable folders are of one file system, so that their sizes add up to one limit.
+pub(super) fn has_one_disk() -> bool {
+    let device = |(_, path): (&CStr, &'static CStr)| folder(path).and_then(|fd| fstat(&fd)).map(|stat| stat.st_dev);
+    let [work, shm, tmp] = FOLDERS.map(device);
+    work.is_ok() && work == shm && work == tmp
+}
+
+fn one_disk(limits: &Limits, owner: (u32, u32)) -> Result<(), Errno> {
+    let [work, shm, tmp] = FOLDERS.map(|(name, path)| covered(path).map(|place| (name, place)));
+    let places = [work?, shm?, tmp?];
+    let disk = stage::writable(limits)?;
+    stage::give(&disk, owner)?;
+    // Parts can be shown elsewhere only of what is attached somewhere.
+    stage::attach(&disk, c"/tmp")?;
+    for (name, place) in &places {
+        show(&disk, name, place)?;
+    }
+    // Not every kind of container has the file.
+    match open(ONLINE, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(place) => show(&disk, stage::ONLINE, &place),
+        Err(_) => Ok(()),
+    }
+}
+
+fn show(disk: &OwnedFd, name: &CStr, place: &OwnedFd) -> Result<(), Errno> {
+    let part = open_tree(disk, name, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(&part, c"", place, c"", flags)
+}
+
+/// A folder to be covered: one that the container's engine has put memory on, and nothing that an image has there.
+fn covered(path: &CStr) -> Result<OwnedFd, Errno> {
+    let folder = folder(path)?;
+    if fstatfs(&folder)?.f_type == TMPFS { Ok(folder) } else { Err(Errno::NOTDIR) }
+}
+
+fn folder(path: &CStr) -> Result<OwnedFd, Errno> {
+    open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
