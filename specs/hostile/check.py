@@ -7,6 +7,7 @@
   check.py --saggar PATH --as-user --cgroup-handed-over   the same, with a cgroup that root made for that user
   check.py --saggar PATH --option=--backend=docker     extra option for every call, repeatable
   check.py --saggar PATH --warm --rounds 10 --shuffle  through a running `saggar serve` whose SAGGAR_HOME is exported
+  check.py --saggar PATH --session               inside sessions of such a server, each program in one of its own
   check.py --saggar PATH --slow 10               on a slow machine (emulated): wall limits times ten
 
 Exit 0 when everything was contained, every benign program worked, no cheat scored and nothing was left on the host.
@@ -16,7 +17,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
-import leftovers, terminal
+import inside, leftovers, terminal
 from expect import check_artifacts, check_host, check_isolation, check_outcome, check_output, strict_json
 from harness import STATE, Harness, foreign_processes
 
@@ -38,6 +39,7 @@ def parse():
     p.add_argument("--cgroup-handed-over", action="store_true", help="with --as-user: root makes a cgroup for that user")
     p.add_argument("--tolerate-optional", action="store_true", help="an optional program that does not work is a note, not a failure")
     p.add_argument("--warm", action="store_true")
+    p.add_argument("--session", action="store_true")
     p.add_argument("--slow", type=float, default=1.0)
     p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--shuffle", action="store_true")
@@ -45,9 +47,10 @@ def parse():
     p.add_argument("--json", action="store_true")
     p.add_argument("-v", "--verbose", action="store_true")
     a = p.parse_args()
-    if a.warm and "SAGGAR_HOME" not in os.environ:
-        p.error("--warm: export the SAGGAR_HOME of the running server")
-    if a.cgroup_handed_over and (not a.as_user or a.warm or os.geteuid() != 0):
+    a.server = a.warm or a.session
+    if a.server and "SAGGAR_HOME" not in os.environ:
+        p.error("--warm, --session: export the SAGGAR_HOME of the running server")
+    if a.cgroup_handed_over and (not a.as_user or a.server or os.geteuid() != 0):
         p.error("--cgroup-handed-over needs root and --as-user, and no server")
     return a
 
@@ -215,7 +218,7 @@ def warm_up(h, languages):
             continue
         if "error" in result:
             bad.append(f"{language}: {result['error']}")
-        elif not h.a.warm:
+        elif not h.a.server:
             time.sleep(0.2)
             bad += [f"{p} is of a run that is over" for p in leftovers.tree(h.home) if result["id"] in p]
     return bad
@@ -242,8 +245,11 @@ def left_on_host(h, watch):
 
 def one(h, m, rows, tasks, watch):
     """Runs one row with everything around it; what is wrong."""
-    h.beside = companion(h, m, rows)
-    bad, _ = judge_grade(h, m, tasks) if m["kind"] == "grade" else judge_run(h, m)
+    if h.a.session:
+        bad = inside.one(h, m)
+    else:
+        h.beside = companion(h, m, rows)
+        bad, _ = judge_grade(h, m, tasks) if m["kind"] == "grade" else judge_run(h, m)
     if h.beside:
         try:
             h.beside.wait(timeout=40)
@@ -258,7 +264,7 @@ def one(h, m, rows, tasks, watch):
     if not c.get("ok"):
         bad.append(f"host canary: {c}")
         h.host("reset")
-    if h.a.warm:
+    if h.a.server:
         h.tidy()
     else:
         bad += left_on_host(h, watch)
@@ -274,7 +280,7 @@ def groups(a, rows, wanted):
     for r in wanted:
         if r.get("pair_order") == 2 and r["kind"] == "pair":
             todo.append([next(x for x in rows if x["id"] == r["pair_with"]), r])
-        elif r.get("pair_order") != 1 and not (a.warm and r.get("kill")):  # a server outlives its clients
+        elif r.get("pair_order") != 1 and not (a.server and r.get("kill")):  # a server outlives its clients
             todo.append([r])
     return todo
 
@@ -282,12 +288,12 @@ def groups(a, rows, wanted):
 def run_all(h, a, rows, wanted, tasks):
     """(how many ran, [(id, what is wrong)], {category: (good, all)})."""
     failed, ran, per, todo = [], 0, {}, groups(a, rows, wanted)
-    bad = warm_up(h, sorted({r["language"] for r in wanted}))
+    bad = inside.warm_up(h) if a.session else warm_up(h, sorted({r["language"] for r in wanted}))
     if bad:
         failed.append(("first-run", bad))
     h.tidy()
-    state = [Path(os.environ["SAGGAR_HOME"])] if a.warm else [h.home, h.private, h.work]
-    watch = leftovers.Watch(state, [h.tmp, CANARY, STATE, LOCK], leftovers.USER_UIDS if a.as_user else leftovers.RUN_UIDS, None if a.warm else h.keepers)
+    state = [Path(os.environ["SAGGAR_HOME"])] if a.server else [h.home, h.private, h.work]
+    watch = leftovers.Watch(state, [h.tmp, CANARY, STATE, LOCK], leftovers.USER_UIDS if a.as_user else leftovers.RUN_UIDS, None if a.server else h.keepers)
     foreign = foreign_processes()
     if any(r["category"] == "grader" for r in wanted):
         for t in tasks.values():
@@ -309,8 +315,8 @@ def run_all(h, a, rows, wanted, tasks):
                 failed.append((m["id"], bad))
             if a.verbose or (bad and not a.json):
                 print(("FAIL " if bad else "ok   ") + m["id"] + (": " + "; ".join(bad)[:900] if bad else ""), flush=True)
-    if a.warm:
-        failed += server_complaints(h, watch, foreign, any(r["kind"] == "run" for r in wanted))
+    if a.server:
+        failed += server_complaints(h, watch, foreign, a.warm and any(r["kind"] == "run" for r in wanted))
     return ran, failed, per
 
 
@@ -327,6 +333,7 @@ def server_complaints(h, watch, foreign, expected_warm):
     if expected_warm and not h.warm_seen:
         failed.append(("warm", ["no run was answered by a warm worker"]))
     h.notes.append("more than at the start: " + ", ".join(f"{n} {kind}" for kind, n in grown.items()))
+    h.notes += [f"new {kind}s: {watch.new(kind)[:5]}" for kind in left if kind != "process"]
     return failed
 
 
@@ -353,7 +360,7 @@ def main():
         rows = [json.loads(line) for line in open(h.corpus / "manifest.jsonl")]
         tasks = {t["id"]: t for t in json.load(open(h.tasks_file))["tasks"]}
         wanted = [r for r in rows if (not a.only or r["category"] in a.only or r["id"] in a.only) and r["category"] not in a.skip and r["id"] not in a.skip
-                  and r.get("profile", "") in ["", *a.profile]]
+                  and r.get("profile", "") in ["", *a.profile] and not (a.session and r["kind"] == "grade")]
         h.host("start")
         ran, failed, per = run_all(h, a, rows, wanted, tasks)
     finally:

@@ -103,13 +103,17 @@ impl World {
 
     /// A run on the host, with settings of its own.
     fn command(&self, settings: &str, args: &[&str]) -> Command {
-        let state = folder(&format!("network-{}", self.name));
+        self.command_in(&folder(&format!("network-{}", self.name)), settings, args)
+    }
+
+    /// The same with a state folder that is there already.
+    fn command_in(&self, state: &std::path::Path, settings: &str, args: &[&str]) -> Command {
         let config = state.join("saggar.toml");
         fs::write(&config, format!("[network]\nresolver = \"198.51.100.1\"\n{settings}")).unwrap();
         let inner = saggar(&[]);
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.host()]).arg(inner.get_program()).args(args);
-        command.arg("--config").arg(&config).env("SAGGAR_HOME", &state).stdin(Stdio::null());
+        command.arg("--config").arg(&config).env("SAGGAR_HOME", state).stdin(Stdio::null());
         command
     }
 
@@ -198,6 +202,31 @@ fn the_internet_is_open_and_the_host_and_its_neighbours_are_not() {
     // Without the option there is no way out.
     let none = world.command("", &["run", "--json", "-c", &reach(&["203.0.113.9", "2001:db8:1::1"])]).output().unwrap();
     assert_eq!(json(&none)["stdout"], "203.0.113.9 no\n2001:db8:1::1 no\n");
+}
+
+#[test]
+fn a_session_reaches_what_a_run_reaches() {
+    let world = World::new("s");
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let state = folder(&format!("network-{}", world.name));
+    let mut serving = world.command_in(&state, "", &serve);
+    let mut server = serving.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the server listens", || state.join("saggar.sock").exists());
+    let session = |args: &[&str]| json(&world.command_in(&state, "", &[&["session"], args].concat()).output().unwrap());
+    let open = session(&["create", "--json", "--network", "open"]);
+    assert_eq!(open["network"], "open", "{open}");
+    let id = open["id"].as_str().unwrap();
+    let places = ["203.0.113.9", "some.name.example", "127.0.0.1", "198.51.100.2", "10.7.0.1", "169.254.169.254"];
+    let ran = session(&["run", id, "--json", "-c", &reach(&places)]);
+    let expected =
+        "203.0.113.9 hello\nsome.name.example hello\n127.0.0.1 no\n198.51.100.2 no\n10.7.0.1 no\n169.254.169.254 no\n";
+    assert_eq!(ran["stdout"], expected, "{ran}");
+    let closed = session(&["create", "--json"]);
+    let ran = session(&["run", closed["id"].as_str().unwrap(), "--json", "-c", &reach(&["203.0.113.9"])]);
+    assert_eq!(ran["stdout"], "203.0.113.9 no\n");
+    assert_eq!(open["isolation"], closed["isolation"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]

@@ -4,65 +4,14 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 
+use common::session::{Server, saggar};
 use common::{converse, eventually, folder, json, keeper_of, processes_with, send, text};
 use rustix::process::Signal;
-use serde_json::{Value, json};
-
-/// A server with a state folder of its own.
-struct Server {
-    child: Child,
-    home: PathBuf,
-}
-
-impl Server {
-    fn start(name: &str) -> Self {
-        Self::start_in(&folder(&format!("session-{name}")))
-    }
-
-    fn start_in(home: &Path) -> Self {
-        let mut serve = saggar(home, &["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("listening"), "{line}");
-        Self { child, home: home.to_path_buf() }
-    }
-
-    fn session(&self, args: &[&str]) -> Command {
-        saggar(&self.home, &[&["session"], args].concat())
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.session(args).output().unwrap()
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        let output = self.run(args);
-        assert!(output.status.success(), "{args:?}: {} {}", text(&output.stdout), text(&output.stderr));
-        json(&output)
-    }
-
-    fn create(&self) -> String {
-        self.json(&["create", "--json"])["id"].as_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn saggar(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saggar"));
-    command.args(args).env("SAGGAR_HOME", home).env_remove("SAGGAR_CONFIG").stdin(Stdio::null());
-    command
-}
+use serde_json::json;
 
 #[test]
 fn without_a_server_the_answer_is_125_and_says_what_to_do() {

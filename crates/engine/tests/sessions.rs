@@ -290,6 +290,39 @@ async fn a_disk_that_is_over_its_limit_stops_what_fills_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_left_running_fills_no_disk_either() {
+    let engine = open(&scratch());
+    let limits = LimitsSpec { disk_mb: Some(20.0), ..LimitsSpec::default() };
+    let spec = SessionSpec { limits, ..SessionSpec::default() };
+    let session = engine.create_session(&Caller::default(), spec).await.unwrap();
+    let fill = "while true; do dd if=/dev/zero bs=1M count=2 2>/dev/null >> f; sleep 0.02; done";
+    out(&engine, &session, &format!("setsid bash -c '{fill}' >/dev/null 2>&1 &")).await;
+    // Nobody asks anything of the session meanwhile.
+    let start = Instant::now();
+    while session.files_to_write().is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(30), "nobody looks at its disk");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let left = async || out(&engine, &session, "ls -d /proc/[0-9]* | wc -l").await.trim().parse::<u32>().unwrap();
+    // Init, the parent of this command, a shell and its two programs.
+    while left().await > 5 {
+        assert!(start.elapsed() < Duration::from_secs(60), "it goes on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processor_time_is_the_sessions_and_its_end_is_told() {
+    let engine = open(&scratch());
+    let limits = LimitsSpec { cpu_ms: Some(700.0), ..LimitsSpec::default() };
+    let spec = SessionSpec { limits, ..SessionSpec::default() };
+    let session = engine.create_session(&Caller::default(), spec).await.unwrap();
+    let burn = "(while :; do :; done) & (while :; do :; done) & wait";
+    let result = exec(&engine, &session, shell(burn)).await;
+    assert_eq!(result.outcome, Outcome::LimitExceeded { limit: LimitKind::Cpu }, "{result:?}");
+    assert_eq!(session.info().state, engine::SessionState::Running, "the session itself stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_at_its_time_or_when_nobody_needs_it_and_leaves_nothing() {
     let state = scratch();
     let engine = open(&state);
@@ -324,13 +357,32 @@ async fn a_session_ends_at_its_time_or_when_nobody_needs_it_and_leaves_nothing()
     }
 }
 
+/// Whether every process with `mark` in its command line is stopped, or in a group that is frozen.
+fn stand_still(mark: &str) -> bool {
+    let is_still = |pid: &Path| {
+        let stat = fs::read_to_string(pid.join("stat")).unwrap_or_default();
+        let stopped = stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'));
+        let group = fs::read_to_string(pid.join("cgroup")).unwrap_or_default();
+        let group = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default().to_owned();
+        let events = fs::read_to_string(format!("/sys/fs/cgroup{group}/cgroup.events")).unwrap_or_default();
+        stopped || events.lines().any(|line| line == "frozen 1")
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let marked = |pid: &PathBuf| {
+        fs::read(pid.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&format!(": {mark}")))
+    };
+    let found: Vec<PathBuf> = all.filter(marked).collect();
+    !found.is_empty() && found.iter().all(|pid| is_still(pid))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_session_stands_still_and_goes_on_with_its_memory() {
     let engine = open(&scratch());
     let session = create(&engine).await;
     let caller = Caller::default();
-    let counting = "i=0; while true; do i=$((i+1)); echo $i > n; sleep 0.01; done";
-    engine.start_in_session(&caller, &session, shell(counting)).await.unwrap();
+    let mark = format!("counting-{}", std::process::id());
+    let counting = format!("i=0; while true; do i=$((i+1)); echo $i > n; sleep 0.01; done; : {mark}");
+    engine.start_in_session(&caller, &session, shell(&counting)).await.unwrap();
     let files = session.files().unwrap();
     let count = async || {
         let mut text = String::new();
@@ -346,16 +398,14 @@ async fn a_paused_session_stands_still_and_goes_on_with_its_memory() {
     session.pause(&caller).await.unwrap();
     let refused = engine.exec_in_session(&caller, &session, shell("true"), Spoken::default()).await;
     assert!(matches!(refused, Err(SessionError::Paused)));
-    // The signal may still be under way.
-    let mut before = count().await;
-    let mut same = 0;
-    while same < 10 {
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let now = count().await;
-        same = if now == before { same + 1 } else { 0 };
-        before = now;
-        assert!(start.elapsed() < Duration::from_mins(1), "it goes on counting");
+    // The signal may still be under way, but every process has it, or is frozen, before long.
+    let start = Instant::now();
+    while !stand_still(&mark) {
+        assert!(start.elapsed() < Duration::from_secs(20), "somebody still runs");
+        tokio::task::yield_now().await;
     }
+    // Whoever stands still has no way to write.
+    let before = count().await;
     session.resume(&caller).await.unwrap();
     let resumed = Instant::now();
     while count().await.unwrap_or(0) <= before.unwrap_or(0) {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
 };
-use rustix::process::{chdir, fchdir, geteuid};
+use rustix::process::{chdir, fchdir};
 
 use crate::stage;
 use crate::wire::Disk;
@@ -37,10 +37,8 @@ fn overlay(disk: &Disk) -> Result<OwnedFd, Errno> {
     // What is written here goes when the sandbox does, so nobody waits until it is safe from the machine's own end: not
     // programs, and not whoever takes the disk down. Kernels before 5.10 know no other way.
     let _ = fsconfig_set_flag(context.as_fd(), c"volatile");
-    // Rights to the other kind of attribute are root's alone.
-    if !is_root() {
-        fsconfig_set_flag(context.as_fd(), c"userxattr")?;
-    }
+    // Layers of images have no other marks, and rights to the other kind are root's alone.
+    fsconfig_set_flag(context.as_fd(), c"userxattr")?;
     fsconfig_create(context.as_fd())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
@@ -60,25 +58,4 @@ fn lower(context: BorrowedFd<'_>, layers: &[String]) -> Result<(), Errno> {
         }
     }
     if one_by_one { Ok(()) } else { fsconfig_set_string(context, c"lowerdir", layers.join(":").as_str()) }
-}
-
-fn is_root() -> bool {
-    geteuid().is_root() && std::fs::read_to_string("/host/proc/self/uid_map").is_ok_and(|map| is_whole(&map))
-}
-
-/// Whether a map is that of the namespace which has all users.
-fn is_whole(map: &str) -> bool {
-    map.split_whitespace().eq(["0", "0", "4294967295"])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_whole_range_is_the_first_namespace() {
-        assert!(is_whole("         0          0 4294967295\n"));
-        assert!(!is_whole("         0       1000          1\n"));
-        assert!(!is_whole("0 100000 65536\n1 1 1\n"));
-    }
 }

@@ -65,9 +65,15 @@ pub(crate) const TERMINALS: &CStr = c"/new/dev/pts";
 /// What the writable tree still gives a sandbox that has a disk.
 pub(crate) const MEMORY_BINDS: &[(&CStr, &CStr)] = &[(c"/writable/shm", SHM), (c"/writable/cpu-online", CPU_ONLINE)];
 
-/// What a root that is a disk of its own still shares with the others: devices, the list of processors, our drivers.
-pub(crate) const BASE_BINDS: &[(&CStr, &CStr)] =
-    &[(c"/base/dev", c"/new/dev"), (c"/base/sys", c"/new/sys"), (c"/base/opt/saggar", c"/new/opt/saggar")];
+/// What a root that is a disk of its own still shares with the others: devices, the list of processors, our drivers, and
+/// how names are looked up.
+pub(crate) const BASE_BINDS: &[(&CStr, &CStr)] = &[
+    (c"/base/dev", c"/new/dev"),
+    (c"/base/sys", c"/new/sys"),
+    (c"/base/opt/saggar", c"/new/opt/saggar"),
+    (c"/base/etc/hosts", c"/new/etc/hosts"),
+    (c"/base/etc/resolv.conf", c"/new/etc/resolv.conf"),
+];
 
 /// More mount points in the root of a sandbox that stays.
 const SESSION_FOLDERS: &[&str] = &["home", "dev/pts"];

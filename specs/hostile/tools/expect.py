@@ -4,7 +4,7 @@ import base64, json, os, subprocess
 import handover
 from harness import has_sysv_key
 
-STATUS = {"wall": "killed:timeout", "cpu": "killed:cpu", "memory": "killed:memory", "disk": "killed:disk", "pids": "killed:pids", "output": "killed:output"}
+STATUS = {"wall": "killed:timeout", "cpu": "killed:cpu", "memory": "killed:memory", "disk": "killed:disk", "inodes": "killed:disk", "pids": "killed:pids", "output": "killed:output"}
 WALLS = {"user_ns", "mount_ns", "pid_ns", "net_ns", "ipc_ns", "uts_ns", "cgroup_ns", "no_new_privs", "seccomp", "caps_dropped"}
 CLIENT_MEMORY_MB = 192  # the client's own peak: it must not grow with what a program prints or leaves
 
@@ -120,7 +120,7 @@ def check_isolation(h, result):
         bad.append(f"walls are missing: {sorted(WALLS - layers)}")
     if layers & missing:
         bad.append(f"both on and missing: {sorted(layers & missing)}")
-    if h.a.warm:
+    if h.a.server:
         return bad
     if h.handed or (os.geteuid() == 0 and not h.a.as_user and handover.may_make_groups()):
         if meters - layers:

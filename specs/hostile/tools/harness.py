@@ -38,6 +38,7 @@ class Harness:
         self.home, self.private, self.work = self.tmp / "home", self.tmp / "tmp", self.tmp / "work"
         self.prefix, self.handed, self.owner = [], None, os.geteuid()
         self.warm_seen, self.beside, self.notes, self.keepers = 0, None, [], set()
+        self.neighbours = []  # sessions that stay while another is looked at
         for folder in (self.home, self.private, self.work):
             folder.mkdir()
         if a.as_user:
@@ -48,7 +49,7 @@ class Harness:
         if a.cgroup_handed_over:
             self.handed = handover.Handover(self.owner)
             self.prefix = self.handed.prefix + self.prefix
-        self.standing = None if a.warm else handover.Standing()
+        self.standing = None if a.server else handover.Standing()
         leftovers.adopt_orphans()
         if not leftovers.own_mount_table():
             self.notes.append("not root: mounts of others may be taken for ours")
@@ -65,7 +66,7 @@ class Harness:
 
     def env(self):
         e = dict(os.environ, HOSTILE_SECRET_TOKEN=(STATE / "token").read_text().strip(), HOME=str(self.home))
-        if not self.a.warm:
+        if not self.a.server:
             e.update(SAGGAR_HOME=str(self.home / "state"), TMPDIR=str(self.private))
         if self.a.as_user:
             e = {k: v for k, v in e.items() if not k.startswith("XDG_")}

@@ -205,3 +205,6 @@ class Watch:
         """How many more of each kind there are now; for a server, which may keep a few idle workers."""
         now = self.look()
         return {kind: len(now[kind] - self.before[kind]) for kind in now}
+
+    def new(self, kind):
+        return sorted(self.look()[kind] - self.before[kind])

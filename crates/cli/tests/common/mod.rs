@@ -6,6 +6,8 @@
     reason = "each test file uses a part of this; tests start the program and fail loudly"
 )]
 
+pub(crate) mod session;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -36,6 +38,11 @@ pub(crate) fn json(output: &Output) -> Value {
 
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// A folder for one test, empty.

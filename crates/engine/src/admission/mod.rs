@@ -6,4 +6,4 @@ mod rate;
 
 pub use gate::AdmissionError;
 pub(crate) use gate::{Gate, Pass};
-pub(crate) use plan::{Admitted, Program, admit, decode};
+pub(crate) use plan::{Admitted, Program, admit, decode, hold, way_out};

@@ -97,8 +97,8 @@ enum Whose {
     Image,
 }
 
-/// What a run may reach, if this caller may ask for it.
-fn way_out(network: Network, settings: &Settings, caller: &Caller) -> Result<Option<Arc<Rules>>, RunError> {
+/// What a sandbox may reach, if this caller may ask for it.
+pub(crate) fn way_out(network: Network, settings: &Settings, caller: &Caller) -> Result<Option<Arc<Rules>>, RunError> {
     let may = match (network, settings.network.open) {
         (Network::None, _) => return Ok(None),
         (Network::Open, WhoMay::Nobody) => false,
@@ -108,7 +108,8 @@ fn way_out(network: Network, settings: &Settings, caller: &Caller) -> Result<Opt
     if may { Ok(Some(Arc::new(Rules::new(&settings.network)))) } else { Err(RunError::NetworkClosed) }
 }
 
-fn hold(name: &str, settings: &Settings) -> Result<Arc<HeldImage>, RunError> {
+/// The image called `name`; its layers stay as long as somebody has it.
+pub(crate) fn hold(name: &str, settings: &Settings) -> Result<Arc<HeldImage>, RunError> {
     Ok(Arc::new(Images::open(&settings.state)?.hold(name)?))
 }
 

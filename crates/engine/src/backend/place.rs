@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use types::{GuestPath, Isolation, Layer, Limits, Network, Usage};
+use types::{GuestPath, Isolation, Layer, Limits, Usage};
 
 use super::place_files::PlaceFiles;
 use super::{BoxFuture, Ended, Stream};
 use crate::error::BackendError;
+use crate::image::HeldImage;
+use crate::network::Rules;
 
 /// A sandbox to open that stays until it is dropped.
 #[derive(Debug, Clone)]
@@ -28,8 +30,10 @@ pub struct PlaceSpec {
     pub accept: Vec<Layer>,
     /// Host trees beyond the system's own that must be visible, where there is no image.
     pub extra_roots: Vec<String>,
-    /// What it can reach.
-    pub network: Network,
+    /// What its root is made from in place of the system's own.
+    pub image: Option<Arc<HeldImage>>,
+    /// Its way out, if it has one.
+    pub network: Option<Arc<Rules>>,
     /// The state folder, where a backend on this host keeps disks and layers.
     pub state: PathBuf,
 }
@@ -39,8 +43,6 @@ pub struct PlaceSpec {
 pub enum Origin {
     /// The system's own programs, read-only, and empty folders of its own.
     Nothing,
-    /// An image, by the name under which the backend has it.
-    Image(String),
     /// What [`Place::snapshot`] returned, of this place or of another.
     Snapshot(LayerId),
 }
@@ -55,6 +57,10 @@ pub trait Place: Send + Sync {
     fn start(&self, spec: ProcessSpec) -> BoxFuture<'_, Result<Process, BackendError>>;
     /// Its files, by the paths that its processes see.
     fn files(&self) -> Arc<dyn PlaceFiles>;
+    /// How many processes run in it, also those whom programs left running.
+    fn count(&self) -> BoxFuture<'_, usize>;
+    /// Kills every process, also those.
+    fn kill_all(&self) -> Result<(), BackendError>;
     /// Stops every process where it is; memory stays.
     fn freeze(&self) -> BoxFuture<'_, Result<(), BackendError>>;
     /// Lets frozen processes go on.

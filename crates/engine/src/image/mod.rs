@@ -83,6 +83,13 @@ impl Image {
     }
 }
 
+impl Image {
+    /// What its layers are called.
+    pub(crate) fn layer_names(&self) -> impl Iterator<Item = String> + use<> {
+        self.layers.clone().into_iter().map(String::from)
+    }
+}
+
 /// An image in use: its layers stay while this lives.
 #[derive(Debug)]
 pub struct HeldImage {
@@ -141,7 +148,11 @@ impl Images {
 
     /// The image called `name`, with all its layers held.
     pub fn hold(&self, name: &str) -> Result<HeldImage, ImageError> {
-        let image = self.get(name)?;
+        self.hold_again(self.get(name)?)
+    }
+
+    /// An image as a record elsewhere has it, whatever became of its own.
+    pub(crate) fn hold_again(&self, image: Image) -> Result<HeldImage, ImageError> {
         let layers = image.layers.iter().map(|layer| self.store.hold(layer)).collect::<Result<_, _>>()?;
         Ok(HeldImage { image, layers })
     }

@@ -57,6 +57,11 @@ pub fn program_of(language: &str, settings: &Settings) -> Option<Found> {
     find(recipe.name, recipe.programs, settings)
 }
 
+/// What the program of a language may be called, first to last.
+pub(crate) fn programs(language: &str) -> &'static [&'static str] {
+    recipe(language).map_or(&[], |recipe| recipe.programs)
+}
+
 /// Every recipe's name, for messages.
 pub(crate) fn names() -> String {
     RECIPES.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ")

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use types::{CellResult, ExecRequest, LimitsSpec, Policy, Source};
+use types::{CellResult, ErrorCode, ExecRequest, LimitsSpec, Policy, Source};
 
 use super::Session;
 use super::error::SessionError;
 use super::spec::CommandSpec;
-use crate::backend::Connection;
+use crate::backend::{Connection, Process};
 use crate::engine::{Caller, Engine};
 use crate::error::RunError;
+use crate::image::Base;
 use crate::interpreter::{Cell, CellFrame, Driver, Interpreter};
 use crate::language;
 use crate::review::{self, Reviewed};
@@ -115,15 +116,30 @@ impl Engine {
         if session.lock().contexts.len() >= MOST_CONTEXTS {
             return Err(RunError::Request("the session has 16 interpreters already").into());
         }
-        let language = driver.language;
-        let found = language::program_of(language, &self.settings);
-        let missing = || RunError::InterpreterMissing { language, programs: language.to_owned() };
-        let argv = driver.argv(&found.ok_or_else(missing)?.program);
-        let command = CommandSpec { argv, ..CommandSpec::default() };
-        let process = session.launch(&command, Connection::Pipes, None).await?;
+        let process = self.start_driver(session, driver).await?;
         let begun = Interpreter::begin(process, driver, PATIENCE).await?;
         session.lock().contexts.insert(context.to_owned(), begun.clone());
         drop(contexts);
         Ok(begun)
+    }
+
+    /// Starts the interpreter of a language: the host's, or, where the root is an image, the first that it has.
+    async fn start_driver(&self, session: &Session, driver: &'static Driver) -> Result<Process, SessionError> {
+        let language = driver.language;
+        let image = session.place_spec.image.as_ref();
+        let programs: Vec<String> = if image.is_some_and(|held| held.image.base == Base::Own) {
+            language::programs(language).iter().map(|&name| name.to_owned()).collect()
+        } else {
+            language::program_of(language, &self.settings).map(|found| found.program).into_iter().collect()
+        };
+        let mut missing: SessionError = RunError::InterpreterMissing { language, programs: language.to_owned() }.into();
+        for program in programs {
+            let command = CommandSpec { argv: driver.argv(&program), ..CommandSpec::default() };
+            match session.launch(&command, Connection::Pipes, None).await {
+                Err(error) if error.code() == ErrorCode::ProgramMissing => missing = error,
+                started => return started,
+            }
+        }
+        Err(missing)
     }
 }

@@ -220,9 +220,11 @@ impl Session {
             GuestUser::User => ("user", "/home/user"),
             GuestUser::Root => ("root", "/root"),
         };
-        let system = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"];
-        let mut folders = self.interpreter_folders().to_vec();
-        folders.extend(system.map(str::to_owned));
+        let system = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+        let image = self.place_spec.image.as_ref().map(|held| &held.image);
+        let mut folders = image.map(|image| image.path.clone()).unwrap_or_default();
+        folders.extend(self.interpreter_folders().iter().cloned());
+        folders.push(image.and_then(|image| image.env.get("PATH")).map_or(system, String::as_str).to_owned());
         let path = folders.join(":");
         let usual = [
             ("PATH", path.as_str()),
@@ -233,8 +235,8 @@ impl Session {
             ("LANG", "C.UTF-8"),
             ("TMPDIR", "/tmp"),
         ];
-        let mut env: BTreeMap<String, String> =
-            usual.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut env: BTreeMap<String, String> = image.map(|image| image.env.clone()).unwrap_or_default();
+        env.extend(usual.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
         if command.terminal.is_some() {
             env.insert("TERM".to_owned(), "xterm-256color".to_owned());
         }

@@ -9,10 +9,12 @@ use types::{Limits, LimitsSpec};
 use super::error::SessionError;
 use super::spec::{SessionInfo, SessionSpec};
 use super::{Session, State, upkeep};
+use crate::admission;
 use crate::audit::{Entry, Kind};
 use crate::backend::{LayerId, Origin, PlaceSpec};
 use crate::engine::{Caller, Engine};
 use crate::error::{RunError, unsupported_backend};
+use crate::image::Base;
 use crate::language;
 
 /// How long a session lives if nobody says.
@@ -44,7 +46,7 @@ impl Registry {
 impl Engine {
     /// Creates a session; it is ready when this returns, and lives until its time is over, somebody ends it, or the engine
     /// does.
-    pub async fn create_session(&self, caller: &Caller, spec: SessionSpec) -> Result<Arc<Session>, SessionError> {
+    pub async fn create_session(&self, caller: &Caller, mut spec: SessionSpec) -> Result<Arc<Session>, SessionError> {
         let _pass = self.enter(caller)?;
         if spec.backend != self.stations.native.backend.kind() {
             return Err(unsupported_backend(spec.backend).into());
@@ -54,21 +56,38 @@ impl Engine {
             return Err(SessionError::TooMany { most: MOST });
         }
         let limits = self.session_limits(&spec.limits)?;
-        let origin = match (&spec.image, &spec.from) {
-            (None, None) => Origin::Nothing,
-            (Some(image), None) => Origin::Image(image.clone()),
-            (None, Some(snapshot)) => Origin::Snapshot(LayerId(self.snapshot(caller, snapshot)?.state)),
+        let network = admission::way_out(spec.network, &self.settings, caller)?;
+        let (origin, image) = match (&spec.image, &spec.from) {
+            (None, None) => (Origin::Nothing, None),
+            (Some(name), None) => (Origin::Nothing, Some(admission::hold(name, &self.settings)?)),
+            (None, Some(name)) => {
+                let snapshot = self.snapshot(caller, name)?;
+                let again = |image| Ok::<_, RunError>(self.images()?.hold_again(image)?);
+                let image = snapshot.image.map(again).transpose()?;
+                (Origin::Snapshot(LayerId(snapshot.state)), image.map(Arc::new))
+            }
             (Some(_), Some(_)) => return Err(RunError::Request("give `image` or `from`, not both").into()),
         };
-        let interpreters = language::visible_interpreters(&self.settings);
+        // A fork begins with the image of what it was forked from.
+        spec.image = image.as_ref().map(|held| held.image.name.clone());
+        let interpreters = match &image {
+            Some(held) if held.image.base == Base::Own => Vec::new(),
+            _ => language::visible_interpreters(&self.settings),
+        };
         let mut extra_roots: Vec<String> = interpreters.iter().flat_map(|found| found.roots.iter().cloned()).collect();
         extra_roots.sort();
         extra_roots.dedup();
         let id = crate::id::new_id("ses");
-        let (state, network) = (self.settings.state.clone(), spec.network);
-        let accept = self.accepted(caller);
-        let place = PlaceSpec { id: id.clone(), origin, limits: limits.clone(), accept, extra_roots, network, state };
-        let place_spec = place;
+        let place_spec = PlaceSpec {
+            id: id.clone(),
+            origin,
+            limits: limits.clone(),
+            accept: self.accepted(caller),
+            extra_roots,
+            image,
+            network,
+            state: self.settings.state.clone(),
+        };
         let place = self.stations.native.backend.open(&place_spec).await?;
         // Nothing is started that could not be recorded.
         self.audit.ready().await?;

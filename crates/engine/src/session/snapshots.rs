@@ -19,6 +19,7 @@ use super::{Session, upkeep};
 use crate::backend::{LayerId, Origin, Writers};
 use crate::engine::{Caller, Engine, Standing};
 use crate::error::RunError;
+use crate::image::Image;
 use crate::layers::{LayerName, Store};
 
 /// Copies of a session that one call makes.
@@ -45,6 +46,9 @@ pub struct Snapshot {
     pub state: String,
     /// What must be kept for it.
     pub layers: Vec<String>,
+    /// The image below it, as it was: its layers are among those that are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
     /// The key by which it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -89,6 +93,7 @@ impl Engine {
         let place = session.place()?;
         let writers = if spec.kill { Writers::Kill } else { Writers::Refuse };
         let made = place.snapshot(writers).await?;
+        let image = session.place_spec.image.as_ref().map(|held| held.image.clone());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let snapshot = Snapshot {
             id: crate::id::new_id("snap"),
@@ -99,7 +104,8 @@ impl Engine {
             created_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
             bytes: made.bytes,
             state: made.layer.0.clone(),
-            layers: made.layers,
+            layers: made.layers.into_iter().chain(image.iter().flat_map(Image::layer_names)).collect(),
+            image,
             key: caller.key().map(str::to_owned),
         };
         // First the record, by which the layer is kept; then the session goes on above it.

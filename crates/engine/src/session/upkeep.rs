@@ -12,6 +12,8 @@ use crate::backend::Gone;
 const LOOK: Duration = Duration::from_millis(500);
 /// Looking at the disk may take one part of so many of the time.
 const SHARE: u32 = 20;
+/// The same while nobody waits for anything.
+const IDLE_SHARE: u32 = 200;
 /// How long an ended program can still be asked about.
 const REMEMBERED: Duration = Duration::from_mins(5);
 /// How many ended programs can still be asked about.
@@ -38,7 +40,7 @@ pub(super) async fn keep(registry: Registry, session: Arc<Session>) {
 
 /// Comes back when the session must end, and says why.
 async fn watch(session: &Session) -> &'static str {
-    let mut next_count = Instant::now();
+    let (mut next_count, mut left) = (Instant::now(), false);
     loop {
         tokio::time::sleep(LOOK.min(session.left())).await;
         let now = Instant::now();
@@ -47,12 +49,15 @@ async fn watch(session: &Session) -> &'static str {
         }
         session.forget_ended();
         let busy = session.is_busy();
+        // What a program left running fills a disk as well; where nothing is left, nothing begins by itself.
+        let lately = session.idle_for() < LOOK * 4;
+        left = busy || (left || lately) && session.has_processes().await;
         if !busy && session.spec.idle_ms.is_some_and(|idle| session.idle_for() >= Duration::from_millis(idle)) {
             return "idle";
         }
-        if busy && now >= next_count {
+        if left && now >= next_count {
             session.count_disk().await;
-            next_count = Instant::now() + now.elapsed() * SHARE;
+            next_count = Instant::now() + now.elapsed() * if busy { SHARE } else { IDLE_SHARE };
         }
     }
 }
@@ -68,6 +73,13 @@ impl Session {
 
     fn is_busy(&self) -> bool {
         self.lock().running.values().any(|running| !running.has_ended())
+    }
+
+    async fn has_processes(&self) -> bool {
+        match self.place() {
+            Ok(place) => place.count().await > 0,
+            Err(_) => false,
+        }
     }
 
     /// Ended programs are remembered for a while only.
@@ -101,6 +113,8 @@ impl Session {
         if self.is_full(now) && (now.0 > before.0 || now.1 > before.1) {
             let limit = self.exceeded(now);
             running.iter().filter(|running| !running.has_ended()).for_each(|running| running.kill_at(limit));
+            // A sandbox that cannot be told is going.
+            let _ = place.kill_all();
         }
     }
 }

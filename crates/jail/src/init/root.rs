@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{CWD, Mode, OFlags, open};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
@@ -67,6 +67,8 @@ pub(super) fn enter(
         }
         Some((disk, extent)) => lay_disk(disk, *extent)?,
     }
+    // Trees of the host are for who has the host's root.
+    let overlays = if matches!(disk, Some((_, Extent::Root))) { &[] } else { overlays };
     for overlay in overlays {
         overlay.show().wall(Layer::MountNs, "show a tree below a writable folder")?;
     }
@@ -106,13 +108,21 @@ fn lay_disk(disk: &OwnedFd, extent: Extent) -> Result<(), Trouble> {
         }
         Extent::Root => {
             mount_bind(stage::DISK, stage::NEW).wall(Layer::MountNs, "bind the disk")?;
+            is_plain(stage::NEW_PROC).wall(Layer::MountNs, "look at the disk's own folders")?;
             for (from, to) in stage::BASE_BINDS {
+                is_plain(to).wall(Layer::MountNs, "look at the disk's own folders")?;
                 mount_bind_recursive(*from, *to).wall(Layer::MountNs, "bind parts of the base root")?;
             }
         }
     }
     bind_all(stage::MEMORY_BINDS)?;
     mount_terminals().wall(Layer::MountNs, "mount /dev/pts")
+}
+
+/// Whoever wrote to the disk before may have left a link where something is to be mounted: then there is no sandbox.
+fn is_plain(path: &CStr) -> Result<(), Errno> {
+    let links = ResolveFlags::NO_SYMLINKS;
+    openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), links).map(drop)
 }
 
 /// Terminals of its own: no number of the host's is among them.

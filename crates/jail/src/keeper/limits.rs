@@ -16,7 +16,8 @@ impl Sandbox {
     /// When the limits must be looked at next.
     pub(super) fn next_check(&self) -> Option<Instant> {
         if let Some(session) = self.session.as_ref().filter(|_| self.end.is_none()) {
-            let look = (!self.is_metered() && !session.is_idle()).then_some(self.next_look);
+            let looks = self.limits.cpu.is_some() || !self.is_metered();
+            let look = (looks && !session.is_idle()).then_some(self.next_look);
             return session.next_check().into_iter().chain(look).min();
         }
         let started = self.started.filter(|_| self.end.is_none())?;
@@ -33,9 +34,9 @@ impl Sandbox {
     pub(super) fn tick(&mut self, now: Instant) {
         if self.session.is_some() && self.end.is_none() {
             self.tick_processes(now);
-            if now >= self.next_look && !self.is_metered() {
+            if now >= self.next_look {
                 self.next_look = now + WATCH;
-                self.watch_memory();
+                self.watch_session();
             }
             return;
         }
@@ -47,25 +48,40 @@ impl Sandbox {
             return;
         }
         self.next_look = now + WATCH;
-        let counted_cpu = self.group.as_ref().and_then(Group::cpu);
-        if let Some(limit) = self.limits.cpu {
-            let used = match counted_cpu {
-                Some(total) => total.saturating_sub(self.cpu_before),
-                None => self.watch.as_mut().map_or(0, Watch::cpu),
-            };
-            if used >= limit {
-                return self.end_by(End::Limit(LimitKind::Cpu));
-            }
+        if self.is_out_of_time() {
+            return self.end_by(End::Limit(LimitKind::Cpu));
         }
-        self.watch_memory();
+        if self.is_out_of_memory() {
+            self.end_by(End::Limit(LimitKind::Memory));
+        }
+    }
+
+    /// Whether everything in it together has had its time on the processors.
+    fn is_out_of_time(&mut self) -> bool {
+        let Some(limit) = self.limits.cpu else { return false };
+        let used = match self.group.as_ref().and_then(Group::cpu) {
+            Some(total) => total.saturating_sub(self.cpu_before),
+            None => self.watch.as_mut().map_or(0, Watch::cpu),
+        };
+        used >= limit
+    }
+
+    /// What has used up its memory or time is killed; the sandbox itself stays.
+    fn watch_session(&mut self) {
+        if self.is_out_of_memory() {
+            self.kill_processes(&End::Limit(LimitKind::Memory));
+        } else if self.is_out_of_time() {
+            self.kill_processes(&End::Limit(LimitKind::Cpu));
+        }
+        if let (Some(session), Some(watch)) = (&mut self.session, &self.watch) {
+            session.count(watch.count());
+        }
     }
 
     /// Where nobody counts memory.
-    fn watch_memory(&mut self) {
+    fn is_out_of_memory(&self) -> bool {
         let over = |watch: &Watch| watch.exceeds(self.limits.memory, &self.writable);
-        if !self.is_metered() && self.watch.as_ref().is_some_and(over) {
-            self.end_by(End::Limit(LimitKind::Memory));
-        }
+        !self.is_metered() && self.watch.as_ref().is_some_and(over)
     }
 
     /// Processor time as far as looking can tell, where nobody counts it.

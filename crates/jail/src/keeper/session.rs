@@ -26,6 +26,8 @@ pub(super) struct Session {
     /// When it was opened.
     opened: Instant,
     processes: BTreeMap<ProcessId, Process>,
+    /// Whether programs that ended may have left others running.
+    left_running: bool,
 }
 
 /// A program that was ordered and has not ended.
@@ -42,12 +44,17 @@ struct Process {
 
 impl Session {
     pub(super) fn new(ids: GuestIds) -> Self {
-        Self { ids, pids: None, opened: Instant::now(), processes: BTreeMap::new() }
+        Self { ids, pids: None, opened: Instant::now(), processes: BTreeMap::new(), left_running: false }
     }
 
     /// Whether nothing runs in it.
     pub(super) fn is_idle(&self) -> bool {
-        self.processes.is_empty()
+        self.processes.is_empty() && !self.left_running
+    }
+
+    /// Takes note of how many processes it has. Where there is but init, nothing begins by itself.
+    pub(super) fn count(&mut self, processes: usize) {
+        self.left_running = processes > 1;
     }
 
     /// When the first of its programs has had its time.
@@ -89,6 +96,10 @@ impl Sandbox {
             }
             SessionOrder::Kill(process) => {
                 self.kill_process(process, End::Cancelled);
+                Ok(())
+            }
+            SessionOrder::KillAll => {
+                self.kill_processes(&End::Cancelled);
                 Ok(())
             }
             SessionOrder::Freeze | SessionOrder::Thaw => {
@@ -156,6 +167,14 @@ impl Sandbox {
         self.tell_init(Some(ToSession::Kill(id)));
     }
 
+    /// Kills everybody but init, also those whom ended programs left running.
+    pub(super) fn kill_processes(&mut self, end: &End) {
+        for process in self.session.iter_mut().flat_map(|session| session.processes.values_mut()) {
+            process.end.get_or_insert(end.clone());
+        }
+        self.tell_init(Some(ToSession::All { signal: libc::SIGKILL }));
+    }
+
     /// An init that cannot be told is going, which its pidfd tells.
     fn tell_init(&self, message: Option<ToSession>) {
         if let Some(message) = message {
@@ -200,6 +219,7 @@ impl Sandbox {
             }
             FromSession::Ended { process, status, cpu, largest } => {
                 let Some(known) = session.processes.remove(&process) else { return Ok(()) };
+                session.left_running = true;
                 let ran_out = counts.out_of_memory > known.out_of_memory;
                 let end = known.end.unwrap_or(match libc::WTERMSIG(status) {
                     0 => End::Exited(libc::WEXITSTATUS(status)),

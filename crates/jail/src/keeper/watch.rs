@@ -21,6 +21,11 @@ impl Watch {
         Self { proc, used: BTreeMap::new() }
     }
 
+    /// How many processes there are.
+    pub(super) fn count(&self) -> usize {
+        self.processes().len()
+    }
+
     /// Nanoseconds on the processors, as far as looking from time to time can tell.
     pub(super) fn cpu(&mut self) -> u64 {
         let (mut waited_for, mut alive) = (0, 0);

@@ -48,14 +48,20 @@ fn wait4(pid: i32, flags: i32) -> Result<(i32, i32, Reaped), Errno> {
     Ok((reaped, status, Reaped { cpu, largest }))
 }
 
-/// Reaps whatever ends until `pid`, a child of this process, does; says how and at what cost.
+/// Reaps whatever ends until `pid`, a child of this process, does; says how, and what it and those cost.
 pub(crate) fn reap_until(pid: i32) -> Result<(i32, Reaped), Errno> {
+    let mut all = Reaped { cpu: Duration::ZERO, largest: 0 };
     loop {
         match wait4(-1, 0) {
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
-            Ok((reaped, status, cost)) if reaped == pid => return Ok((status, cost)),
-            Ok(_) => {}
+            Ok((reaped, status, cost)) => {
+                all.cpu += cost.cpu;
+                all.largest = all.largest.max(cost.largest);
+                if reaped == pid {
+                    return Ok((status, all));
+                }
+            }
         }
     }
 }

@@ -61,6 +61,8 @@ pub enum SessionOrder {
     },
     /// Kill a process with all that it started.
     Kill(ProcessId),
+    /// Kill everybody, also those whom programs left running.
+    KillAll,
     /// Stop every process where it is. Answered by [`SessionNews::Done`].
     Freeze,
     /// Let them go on. Answered by [`SessionNews::Done`].

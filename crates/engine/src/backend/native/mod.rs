@@ -28,7 +28,7 @@ use super::{
 use crate::error::BackendError;
 use crate::files::{Tree, WorkTree};
 use crate::image::HeldImage;
-use crate::network::Router;
+use crate::network::{Router, Rules};
 use link::{Ending, Finished, Link};
 use place::NativePlace;
 use roots::Root;
@@ -99,7 +99,7 @@ impl Backend for Native {
 
     fn open<'a>(&'a self, spec: &'a PlaceSpec) -> BoxFuture<'a, Result<Arc<dyn Place>, BackendError>> {
         Box::pin(async {
-            let link = self.link_of(Root::of_sessions(&spec.extra_roots), None)?;
+            let link = self.link_of(Root::of_sessions(spec)?, spec.image.clone())?;
             Ok(NativePlace::open(link, spec).await? as Arc<dyn Place>)
         })
     }
@@ -110,7 +110,7 @@ impl Backend for Native {
             let forked = spec.worker.as_ref().filter(|worker| worker.kind == WorkerKind::Forked);
             let zygote = forked.map(|worker| link.zygote(&preloaded(worker), spec.ahead)).transpose()?;
             let (accept, limits) = (spec.accept.clone(), wire(&spec.limits));
-            let (router, channel) = router(spec)?.unzip();
+            let (router, channel) = router(spec.network.as_ref())?.unzip();
             let network = channel.is_some();
             let order = Create { id: 0, accept, limits, network, zygote, rehearse: spec.rehearse, disk: None };
             let asked = link.create(order, channel.as_ref(), None);
@@ -150,8 +150,8 @@ impl Backend for Native {
 }
 
 /// A router for a sandbox with a way out, and the channel over which its init tells it of its device.
-fn router(spec: &SandboxSpec) -> Result<Option<(Router, jail::Channel)>, BackendError> {
-    let Some(rules) = &spec.network else { return Ok(None) };
+fn router(rules: Option<&Arc<Rules>>) -> Result<Option<(Router, jail::Channel)>, BackendError> {
+    let Some(rules) = rules else { return Ok(None) };
     let (ours, theirs) = jail::Channel::pair().map_err(|errno| BackendError::Host(errno.into()))?;
     let router = Router::start(ours, Arc::clone(rules)).map_err(BackendError::Host)?;
     Ok(Some((router, theirs)))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jail::{Bind, BindKind, ByteBuf, Setup};
 
-use super::SandboxSpec;
+use super::{PlaceSpec, SandboxSpec};
 use crate::error::BackendError;
 use crate::image::{Base, HeldImage};
 use crate::language::drivers;
@@ -59,22 +59,16 @@ pub(super) struct Root {
 
 impl Root {
     pub(super) fn of(spec: &SandboxSpec) -> Result<Self, BackendError> {
-        let folder = |layer: &Held| {
-            // The keeper gets paths as text.
-            let path = layer.content.to_str().map(str::to_owned);
-            path.ok_or_else(|| BackendError::Host(std::io::ErrorKind::InvalidFilename.into()))
-        };
-        let layers = |held: &Arc<HeldImage>| {
-            let folders = held.layers.iter().map(folder).collect::<Result<Vec<_>, _>>()?;
-            Ok::<_, BackendError>((held.image.base, folders))
-        };
         let image = spec.image.as_ref().map(layers).transpose()?;
         Ok(Self { extra_roots: spec.extra_roots.clone(), image, network: spec.network.is_some(), sessions: false })
     }
 
-    /// The root of sandboxes that stay. Their keepers have no runs to hold up.
-    pub(super) fn of_sessions(extra_roots: &[String]) -> Self {
-        Self { extra_roots: extra_roots.to_vec(), image: None, network: false, sessions: true }
+    /// The root of sandboxes that stay. Their keepers have no runs to hold up. An image that is a whole root lies on the
+    /// disk of each.
+    pub(super) fn of_sessions(spec: &PlaceSpec) -> Result<Self, BackendError> {
+        let below = spec.image.as_ref().filter(|held| held.image.base == Base::Host);
+        let image = below.map(layers).transpose()?;
+        Ok(Self { extra_roots: spec.extra_roots.clone(), image, network: spec.network.is_some(), sessions: true })
     }
 
     /// Whether interpreters may be forked into its sandboxes.
@@ -109,6 +103,16 @@ impl Root {
         }
         setup
     }
+}
+
+/// Folders of an image's layers, and what they stand on.
+fn layers(held: &Arc<HeldImage>) -> Result<(Base, Vec<String>), BackendError> {
+    let folder = |layer: &Held| {
+        // The keeper gets paths as text.
+        let path = layer.content.to_str().map(str::to_owned);
+        path.ok_or_else(|| BackendError::Host(std::io::ErrorKind::InvalidFilename.into()))
+    };
+    Ok((held.image.base, held.layers.iter().map(folder).collect::<Result<Vec<_>, _>>()?))
 }
 
 /// The host's system folders.

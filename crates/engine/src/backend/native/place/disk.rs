@@ -10,8 +10,10 @@ use std::time::SystemTime;
 use jail::{Disk, Extent, SHARED_FIRST, shifts_ids};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::backend::{LayerId, Origin, Snapshotted};
+use super::users;
+use crate::backend::{LayerId, Origin, PlaceSpec, Snapshotted};
 use crate::error::BackendError;
+use crate::image::{Base, HeldImage};
 use crate::layers::{Draft, Held, LayerError, LayerName, LayerRecord, Store};
 use crate::remove;
 
@@ -19,6 +21,8 @@ use crate::remove;
 const SESSIONS: &str = "sessions";
 /// The bottom of every disk that begins with nothing: empty folders with the right owners.
 const SKELETON: &str = "sessions/skeleton";
+/// The same for one whose root is an image.
+const ROOT_SKELETON: &str = "sessions/skeleton-root";
 const LOCK: &str = "lock";
 /// What is written on a disk, in its folder.
 const FILES: &str = "files";
@@ -26,6 +30,23 @@ const FILES: &str = "files";
 const MOST_LAYERS: usize = 450;
 /// Files of a snapshot that are counted while somebody waits for it.
 const MOST_COUNTED: u64 = 1000;
+
+/// Folders of every disk, with their modes and guest users.
+const FOLDERS: &[(&str, u32, u32)] =
+    &[("work", 0o755, 1000), ("home", 0o755, 0), ("home/user", 0o755, 1000), ("tmp", 0o1777, 0)];
+/// Those of a whole root on top, among them all over which something is mounted.
+const ROOT_FOLDERS: &[(&str, u32, u32)] = &[
+    ("work", 0o755, 1000),
+    ("home", 0o755, 0),
+    ("home/user", 0o755, 1000),
+    ("tmp", 0o1777, 0),
+    ("root", 0o700, 0),
+    ("dev", 0o755, 0),
+    ("proc", 0o755, 0),
+    ("sys", 0o755, 0),
+    ("opt", 0o755, 0),
+    ("opt/saggar", 0o755, 0),
+];
 
 /// A disk and its folder, which is to be removed when nothing uses it any more.
 pub(super) struct SessionDisk {
@@ -35,24 +56,40 @@ pub(super) struct SessionDisk {
     folder: String,
     /// Layers that it stands on, topmost first. Nobody removes them meanwhile.
     layers: Vec<Arc<Held>>,
+    /// An image that is its whole root, below those.
+    image: Option<Arc<HeldImage>>,
     _lock: File,
 }
 
 impl SessionDisk {
     /// Makes the folder of a new disk. Disks whose server is gone are removed on the way.
-    pub(super) fn make(state: &Path, session: &str, origin: &Origin) -> Result<Self, BackendError> {
-        let layers = match origin {
+    pub(super) fn make(spec: &PlaceSpec) -> Result<Self, BackendError> {
+        let state = spec.state.as_path();
+        let layers = match &spec.origin {
             Origin::Nothing => Vec::new(),
-            Origin::Image(name) => return Err(BackendError::NoLayer(name.clone())),
             Origin::Snapshot(layer) => hold(state, layer)?,
         };
-        make_skeleton(state).map_err(not_made)?;
+        let image = spec.image.clone().filter(|held| held.image.base == Base::Own);
+        make_skeleton(state, SKELETON, FOLDERS).map_err(not_made)?;
+        if image.is_some() {
+            make_skeleton(state, ROOT_SKELETON, ROOT_FOLDERS).map_err(not_made)?;
+        }
         sweep(state);
-        Self::on(state, session, session, layers)
+        let users = image.as_ref().filter(|_| spec.origin == Origin::Nothing);
+        let disk = Self::on(state, (&spec.id, &spec.id), layers, image.clone())?;
+        if let Some(image) = users {
+            add_users(&disk.files(), image).map_err(not_made)?;
+        }
+        Ok(disk)
     }
 
-    /// Makes the folder itself.
-    fn on(state: &Path, session: &str, name: &str, layers: Vec<Arc<Held>>) -> Result<Self, BackendError> {
+    /// Makes the folder itself, called `name`.
+    fn on(
+        state: &Path,
+        (session, name): (&str, &str),
+        layers: Vec<Arc<Held>>,
+        image: Option<Arc<HeldImage>>,
+    ) -> Result<Self, BackendError> {
         let folder = format!("{SESSIONS}/{name}");
         let path = state.join(&folder);
         let make = || -> io::Result<File> {
@@ -64,24 +101,32 @@ impl SessionDisk {
             Ok(lock)
         };
         let lock = make().map_err(not_made)?;
-        Ok(Self { state: state.to_path_buf(), session: session.to_owned(), folder, layers, _lock: lock })
+        Ok(Self { state: state.to_path_buf(), session: session.to_owned(), folder, layers, image, _lock: lock })
     }
 
     /// As the keeper mounts it.
     pub(super) fn wire(&self) -> Disk {
         let mut lower: Vec<String> = self.layers.iter().map(|held| format!("layers/{}/content", held.name)).collect();
-        lower.push(SKELETON.to_owned());
+        // Above the image, so that what is mounted over is a folder, whatever an image has there.
+        lower.push(if self.image.is_some() { ROOT_SKELETON } else { SKELETON }.to_owned());
+        let image = self.image.iter().flat_map(|held| held.layers.iter().rev());
+        lower.extend(image.map(|held| format!("layers/{}/content", held.name)));
         Disk {
             folder: self.state.to_string_lossy().into_owned(),
             lower,
             top: self.folder.clone(),
-            extent: Extent::Folders,
+            extent: if self.image.is_some() { Extent::Root } else { Extent::Folders },
         }
     }
 
     /// Bytes and entries of what was written since its origin.
     pub(super) fn grown(&self) -> (u64, u64) {
         count(&self.files(), u64::MAX).unwrap_or_default()
+    }
+
+    /// Whether it is the whole root of its sandbox.
+    pub(super) fn is_root(&self) -> bool {
+        self.image.is_some()
     }
 
     fn files(&self) -> PathBuf {
@@ -99,7 +144,7 @@ impl SessionDisk {
         let record = LayerRecord { made, note, uncounted: true, ..LayerRecord::default() };
         draft.write(&record).map_err(not_kept)?;
         let name = format!("{}-{}", self.session, crate::id::random_hex());
-        let top = Self::on(&self.state, &self.session, &name, self.layers.clone())?;
+        let top = Self::on(&self.state, (&self.session, &name), self.layers.clone(), self.image.clone())?;
         let mut wire = top.wire();
         wire.lower.insert(0, format!("{}/{FILES}", self.folder));
         Ok(Next { top: Some(top), draft: Some(draft), wire })
@@ -195,9 +240,9 @@ fn hold(state: &Path, layer: &LayerId) -> Result<Vec<Arc<Held>>, BackendError> {
     layer.0.split(',').map(|name| hold(name).map(Arc::new).ok_or_else(missing)).collect()
 }
 
-/// Makes the bottom of disks that begin with nothing, unless it is there.
-fn make_skeleton(state: &Path) -> io::Result<()> {
-    let path = state.join(SKELETON);
+/// Makes folders that disks begin with, unless they are there.
+fn make_skeleton(state: &Path, name: &str, folders: &[(&str, u32, u32)]) -> io::Result<()> {
+    let path = state.join(name);
     if path.is_dir() {
         return Ok(());
     }
@@ -208,15 +253,26 @@ fn make_skeleton(state: &Path) -> io::Result<()> {
     // Made aside, so that it is there whole or not at all.
     let aside = sessions.join(format!("new-{}", crate::id::random_hex()));
     make_owned(&aside, 0o755, 0)?;
-    make_owned(&aside.join("work"), 0o755, 1000)?;
-    make_owned(&aside.join("home"), 0o755, 0)?;
-    make_owned(&aside.join("home/user"), 0o755, 1000)?;
-    make_owned(&aside.join("tmp"), 0o1777, 0)?;
+    for (folder, mode, guest) in folders {
+        make_owned(&aside.join(folder), *mode, *guest)?;
+    }
     match fs::rename(&aside, &path) {
         // Somebody else was as fast.
         Err(_) if path.is_dir() => remove::folder(&aside),
         other => other,
     }
+}
+
+/// Gives an image's root the users that every session has, and files to show our own over.
+fn add_users(files: &Path, image: &HeldImage) -> io::Result<()> {
+    let etc = files.join("etc");
+    make_owned(&etc, 0o755, 0)?;
+    for (name, content) in users::files(image) {
+        let path = etc.join(name);
+        fs::write(&path, content)?;
+        own(&path, 0o644, 0)?;
+    }
+    Ok(())
 }
 
 /// Removes disks that nobody holds: their server is gone.
@@ -239,6 +295,12 @@ fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
 /// A folder of a guest user.
 fn make_owned(path: &Path, mode: u32, guest: u32) -> io::Result<()> {
     make_folder(path, mode)?;
+    own(path, mode, guest)
+}
+
+/// Gives something of ours to a guest user.
+fn own(path: &Path, mode: u32, guest: u32) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     if shifts_ids() {
         let host = Some(SHARED_FIRST + guest);
         chown(path, host, host)?;

@@ -57,6 +57,23 @@ impl NativeFiles {
         })
     }
 
+    /// Everybody inside but init, as `number name`, whatever they call themselves.
+    pub(super) fn processes(&self) -> Vec<String> {
+        let Ok(proc) = self.open("/proc", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) else { return Vec::new() };
+        let Ok(entries) = Dir::read_from(&proc) else { return Vec::new() };
+        let number = |name: &str| name.parse::<u32>().ok().filter(|pid| *pid > 1);
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str().ok().and_then(number));
+        pids.map(|pid| {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let mut name = String::new();
+            if let Ok(file) = openat(&proc, format!("{pid}/comm"), flags, Mode::empty()) {
+                let _ = File::from(file).take(64).read_to_string(&mut name);
+            }
+            format!("{pid} {}", name.trim().chars().filter(|c| !c.is_control()).collect::<String>())
+        })
+        .collect()
+    }
+
     fn open(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         openat2(self.root.as_fd(), path, flags | OFlags::CLOEXEC, mode, INSIDE)
     }

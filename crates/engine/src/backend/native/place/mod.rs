@@ -4,24 +4,26 @@ mod board;
 mod disk;
 mod files;
 mod process;
+mod users;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jail::{Create, GuestIds, SandboxId, SessionNews, SessionOrder, Swapped};
-use types::{Isolation, Layer, Network, Usage};
+use types::{Isolation, Layer, Usage};
 
 pub(super) use board::Board;
 use disk::SessionDisk;
 use files::NativeFiles;
 
 use super::link::{Ending, Finished, Link};
-use super::{Asked, explain, failure};
+use super::{Asked, explain, failure, router};
 use crate::backend::{
     BoxFuture, Gone, GuestUser, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Snapshotted, Writers,
     milliseconds, wire,
 };
 use crate::error::BackendError;
+use crate::network::Router;
 
 /// The number of a guest user.
 fn guest(user: GuestUser) -> u32 {
@@ -42,30 +44,32 @@ pub(super) struct NativePlace {
     ending: Ending,
     /// Another one after each snapshot.
     disk: Mutex<Arc<SessionDisk>>,
+    /// Its way out, if it has one.
+    _router: Option<Router>,
 }
 
 impl NativePlace {
     /// Makes the disk and the sandbox on it; returns when programs can be started.
     pub(super) async fn open(link: Arc<Link>, spec: &PlaceSpec) -> Result<Arc<Self>, BackendError> {
-        if spec.network == Network::Open {
-            return Err(BackendError::Lacks { what: "network `open`" });
-        }
-        let (state, id, origin) = (spec.state.clone(), spec.id.clone(), spec.origin.clone());
-        let made = tokio::task::spawn_blocking(move || SessionDisk::make(&state, &id, &origin));
+        let wanted = spec.clone();
+        let made = tokio::task::spawn_blocking(move || SessionDisk::make(&wanted));
         let disk = Arc::new(made.await.map_err(|_| BackendError::KeeperGone)??);
         let removal = RemoveUnused(Some(Arc::clone(&disk)));
         let (board, opened) = Board::new();
         let board = Arc::new(board);
+        let (router, channel) = router(spec.network.as_ref())?.unzip();
         let create = Create {
             id: 0,
             accept: spec.accept.clone(),
             limits: wire(&spec.limits),
             zygote: None,
             rehearse: false,
-            network: false,
+            network: channel.is_some(),
             disk: Some(disk.wire()),
         };
-        let (id, created, ending) = match link.create(create, None, Some(Arc::clone(&board))) {
+        let asked = link.create(create, channel.as_ref(), Some(Arc::clone(&board)));
+        drop(channel);
+        let (id, created, ending) = match asked {
             // A keeper that cannot work here says why before it goes.
             Err(BackendError::KeeperGone) => {
                 return Err(link.capabilities().await.err().unwrap_or(BackendError::KeeperGone));
@@ -78,7 +82,8 @@ impl NativePlace {
         std::mem::forget(asked);
         removal.keep();
         let board::Opened { root, ids, layers } = opened;
-        Ok(Arc::new(Self { link, id, board, root: Arc::new(root), ids, layers, ending, disk: Mutex::new(disk) }))
+        let disk = Mutex::new(disk);
+        Ok(Arc::new(Self { link, id, board, root: Arc::new(root), ids, layers, ending, disk, _router: router }))
     }
 
     /// The host's user and group that a guest user is; none where there is only one.
@@ -91,6 +96,23 @@ impl NativePlace {
 
     fn disk(&self) -> Arc<SessionDisk> {
         Arc::clone(&self.disk.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A disk that is the whole root cannot be swapped below those who stand on it.
+    async fn end_and_keep(&self, old: Arc<SessionDisk>, writers: Writers) -> Result<Snapshotted, BackendError> {
+        let files = NativeFiles::new(Arc::clone(&self.root), self.ids);
+        let busy = away(move || Ok(files.processes())).await?;
+        if writers == Writers::Refuse && !busy.is_empty() {
+            return Err(BackendError::Writers(busy));
+        }
+        self.link.cancel(self.id);
+        self.ending.clone().wait().await;
+        away(move || {
+            let (top, kept) = old.prepare_next()?.keep(&old)?;
+            top.remove();
+            Ok(kept)
+        })
+        .await
     }
 
     async fn ask(&self, order: SessionOrder) -> Result<SessionNews, BackendError> {
@@ -161,6 +183,15 @@ impl Place for NativePlace {
         Arc::new(NativeFiles::new(Arc::clone(&self.root), self.ids))
     }
 
+    fn count(&self) -> BoxFuture<'_, usize> {
+        let files = NativeFiles::new(Arc::clone(&self.root), self.ids);
+        Box::pin(async move { tokio::task::spawn_blocking(move || files.processes().len()).await.unwrap_or(0) })
+    }
+
+    fn kill_all(&self) -> Result<(), BackendError> {
+        self.link.order(self.id, SessionOrder::KillAll, &[])
+    }
+
     fn freeze(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async { self.ask(SessionOrder::Freeze).await.map(drop) })
     }
@@ -189,6 +220,9 @@ impl Place for NativePlace {
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {
         Box::pin(async move {
             let old = self.disk();
+            if old.is_root() {
+                return self.end_and_keep(old, writers).await;
+            }
             let disk = Arc::clone(&old);
             let next = away(move || disk.prepare_next()).await?;
             let order = SessionOrder::Swap { disk: next.wire(), kill: writers == Writers::Kill };
@@ -215,7 +249,7 @@ impl Place for NativePlace {
     }
 
     fn goes_on(&self) -> bool {
-        true
+        !self.disk().is_root()
     }
 
     fn isolation(&self) -> Isolation {
