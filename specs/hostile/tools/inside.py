@@ -111,6 +111,9 @@ def check_expected(h, m, result, answer):
     if m.get("needs_layer") == "disk_quota" and "disk_quota" in result["isolation"]["missing"]:
         h.notes.append(f"{m['id']}: {result['outcome']} without disk_quota")
         return check_host(h, e, answer) + check_isolation(h, result)
+    if h.a.as_user and m["id"] == "fs-driver-files" and result["stdout"] == "ESCAPED:made /home/hostile_dropped\nNOT-CONTAINED\n":
+        h.notes.append(f"{m['id']}: of one user, whose /home is on the session's own disk")
+        return check_host(h, e, answer) + check_isolation(h, result)
     bad = check_output(h, dict(m, expect=e), result, answer) + check_host(h, e, answer) + check_isolation(h, result)
     if result.get("compile"):
         # The command line ends as the compiler did.
