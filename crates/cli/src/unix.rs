@@ -31,10 +31,51 @@ pub(crate) enum Content<'a> {
     Stream(&'a mut dyn Read),
 }
 
-/// An answer that is not an error: how long it is, and its bytes.
+/// An answer that is not an error: how long it is, if that is known, and its bytes.
 pub(crate) struct Answer {
-    pub(crate) bytes: u64,
-    pub(crate) body: io::Take<BufReader<UnixStream>>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) body: Body,
+}
+
+/// The bytes of an answer.
+pub(crate) enum Body {
+    Measured(io::Take<BufReader<UnixStream>>),
+    /// In pieces, each with its length before it; how much is left of this one.
+    Pieces(BufReader<UnixStream>, Piece),
+}
+
+/// Where a reader of pieces stands.
+pub(crate) enum Piece {
+    First,
+    Left(u64),
+    Last,
+}
+
+impl Read for Body {
+    /// An end that comes too early is an error: nobody takes a part for the whole.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (reader, piece) = match self {
+            Self::Measured(reader) => return reader.read(into),
+            Self::Pieces(reader, piece) => (reader, piece),
+        };
+        loop {
+            match piece {
+                Piece::Last => return Ok(0),
+                Piece::Left(left) if *left > 0 => {
+                    let n = reader.by_ref().take(*left).read(into)?;
+                    *left -= n as u64;
+                    return if n == 0 && !into.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n) };
+                }
+                Piece::First | Piece::Left(_) => {
+                    if let Piece::Left(_) = piece {
+                        line(reader)?;
+                    }
+                    let length = u64::from_str_radix(line(reader)?.trim(), 16).map_err(io::Error::other)?;
+                    *piece = if length == 0 { Piece::Last } else { Piece::Left(length) };
+                }
+            }
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -88,20 +129,26 @@ impl Server {
         let mut reader = BufReader::new(stream);
         let status = line(&mut reader)?;
         let code = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse::<u16>().ok());
-        let mut bytes = None;
+        let (mut bytes, mut in_pieces) = (None, false);
         loop {
             let header = line(&mut reader)?;
             if header.is_empty() {
                 break;
             }
-            if let Some((name, value)) = header.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                bytes = value.trim().parse().ok();
+            if let Some((name, value)) = header.split_once(':') {
+                match name.to_ascii_lowercase().as_str() {
+                    "content-length" => bytes = value.trim().parse().ok(),
+                    "transfer-encoding" => in_pieces = value.trim().eq_ignore_ascii_case("chunked"),
+                    _ => {}
+                }
             }
         }
-        let Some(bytes) = bytes else { return Err(Heard::Broken(io::ErrorKind::InvalidData.into())) };
-        let mut answer = Answer { bytes, body: reader.take(bytes) };
+        let body = match bytes {
+            Some(bytes) => Body::Measured(reader.take(bytes)),
+            None if in_pieces => Body::Pieces(reader, Piece::First),
+            None => return Err(Heard::Broken(io::ErrorKind::InvalidData.into())),
+        };
+        let mut answer = Answer { bytes, body };
         if code.is_some_and(|code| (200..300).contains(&code)) {
             return Ok(answer);
         }

@@ -202,3 +202,69 @@ fn a_session_goes_back_to_a_snapshot_and_is_copied() {
     assert!(server.run(&["forget", "first"]).status.success());
     assert_eq!(server.run(&["rollback", id, "first"]).status.code(), Some(125));
 }
+
+#[test]
+fn trees_are_packed_unpacked_and_watched() {
+    let server = Server::start("trees");
+    let id = &server.create();
+    let mut watching = server.session(&["watch", id, "/work", "--recursive", "--json"]);
+    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = [0; 9];
+    watching.stderr.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"watching\n");
+    server.json(&["mkdir", id, "src/deep", "--json"]);
+    let made = server.run(&["exec", id, "--", "bash", "-c", "echo x > src/deep/a; head -c 300000 /dev/zero > src/b"]);
+    assert!(made.status.success());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(watching.stdout.as_mut().unwrap()), &mut line).unwrap();
+    assert_eq!(line, "{\"type\":\"create\",\"path\":\"/work/src\"}\n");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    let moved = server.json(&["mv", id, "src/b", "src/deep/b", "--json"]);
+    assert_eq!((&moved["path"], &moved["bytes"]), (&json!("/work/src/deep/b"), &json!(300_000)));
+    assert_eq!(server.json(&["stat", id, "src/deep/b", "--json"]), moved);
+    let tar = server.home.join("src.tar");
+    assert!(server.run(&["pack", id, "src", tar.to_str().unwrap()]).status.success());
+    let other = &server.create();
+    let unpacked = server.json(&["unpack", other, tar.to_str().unwrap(), "/work/again", "--json"]);
+    assert_eq!(unpacked, json!({"entries": 3, "bytes": 300_002, "skipped": 0}));
+    let seen = server.run(&["exec", other, "--", "bash", "-c", "cat again/deep/a; stat -c %s again/deep/b"]);
+    assert_eq!(text(&seen.stdout), "x\n300000\n");
+    let missing = server.run(&["pack", id, "/work/none", "-"]);
+    assert_eq!(missing.status.code(), Some(125), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn more_than_the_disk_may_hold_is_not_taken() {
+    let server = Server::start("room");
+    let id = server.json(&["create", "--disk", "2M", "--json"])["id"].as_str().unwrap().to_owned();
+    let large = server.home.join("large");
+    fs::write(&large, vec![0; 5 << 20]).unwrap();
+    let refused = server.run(&["put", &id, large.to_str().unwrap(), "/work/large", "--json"]);
+    assert_eq!(
+        (refused.status.code(), json(&refused)["error"]["code"].clone()),
+        (Some(125), json!("resources_exhausted"))
+    );
+}
+
+#[test]
+fn interpreters_are_listed_interrupted_and_restarted() {
+    let server = Server::start("contexts");
+    let id = &server.create();
+    assert_eq!(server.json(&["contexts", id, "--json"]), json!([]));
+    assert_eq!(server.run(&["interrupt", id]).status.code(), Some(125), "there is none yet");
+    server.json(&["run", id, "--json", "-c", "x = 1"]);
+    let listed = server.json(&["contexts", id, "--json"]);
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["name"]), (1, &json!("python")), "{listed}");
+    let endless = "import time\nopen('begun', 'w').close()\nwhile True: time.sleep(0.01)";
+    let mut running = server.session(&["run", id, "--json", "--timeout", "2m", "-c", endless]);
+    let running = running.stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the code runs", || server.run(&["stat", id, "begun"]).status.success());
+    server.json(&["interrupt", id, "--json"]);
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(json(&ended)["outcome"], json!({"kind": "cancelled"}));
+    assert_eq!(text(&server.run(&["run", id, "-c", "x"]).stdout), "1\n", "its variables stay");
+    server.json(&["restart", id, "--json"]);
+    let anew = server.json_of(&["run", id, "--json", "-c", "x"]);
+    assert_eq!(anew["exception"]["type"], "NameError", "{anew}");
+}

@@ -17,7 +17,7 @@ fn rootfs(name: &str) -> PathBuf {
         fs::create_dir_all(root.join(path)).unwrap();
     }
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new).into_iter().find(|path| path.exists());
-    fs::copy(busybox.expect("apt-get install busybox-static"), root.join("bin/busybox")).unwrap();
+    fs::copy(busybox.unwrap_or_else(|| panic!("apt-get install busybox-static")), root.join("bin/busybox")).unwrap();
     for tool in ["sh", "ls", "cat", "id", "touch", "echo", "rm", "mkdir", "ln"] {
         symlink("busybox", root.join("bin").join(tool)).unwrap();
     }

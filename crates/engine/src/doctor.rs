@@ -5,7 +5,7 @@ use std::fs;
 use serde::Serialize;
 use types::{BackendKind, Layer, Limits};
 
-use crate::backend::{Backend, Cancel, Command, Output, SandboxSpec, Stdin, Stream};
+use crate::backend::{Backend, Cancel, Command, GuestUser, Output, SandboxSpec, Stdin, Stream};
 use crate::engine::{Caller, Engine};
 use crate::error::{BackendError, RunError};
 use crate::language::{self, RECIPES, Recipe};
@@ -23,6 +23,32 @@ pub struct Report {
     pub layers: Vec<LayerReport>,
     /// Every language.
     pub languages: Vec<LanguageReport>,
+    /// What sessions have.
+    pub sessions: SessionsReport,
+}
+
+/// What sessions have on this host.
+#[derive(Debug, Serialize)]
+pub struct SessionsReport {
+    /// Who programs can be inside.
+    pub users: Vec<GuestUser>,
+    /// Why there is one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<&'static str>,
+    /// How to get the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<&'static str>,
+}
+
+impl SessionsReport {
+    fn of_this_host() -> Self {
+        if jail::shifts_ids() {
+            return Self { users: vec![GuestUser::User, GuestUser::Root], why: None, remedy: None };
+        }
+        let why = "an ordinary user has one id to give: no `root` inside, so no apt and no files of others";
+        let remedy = "run the server as root; sessions are nobody on the host all the same";
+        Self { users: vec![GuestUser::User], why: Some(why), remedy: Some(remedy) }
+    }
 }
 
 /// One layer on this host.
@@ -99,7 +125,8 @@ impl Engine {
             languages.push(self.language(recipe, ok).await);
         }
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-        Report { ok, backend: self.stations.native.backend.kind(), kernel, layers, languages }
+        let (backend, sessions) = (self.stations.native.backend.kind(), SessionsReport::of_this_host());
+        Report { ok, backend, kernel, layers, languages, sessions }
     }
 
     pub(crate) fn probe_spec(&self, extra_roots: Vec<String>) -> SandboxSpec {

@@ -40,13 +40,13 @@ pub use admission::AdmissionError;
 pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DockerError, DockerSettings, Ended,
-    FileContentStream, FileEntry, FileError, FileKind, Gone, GuestUser, ImageFacts, LayerId, Origin, Output, Place,
-    PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream,
-    TerminalSize, WorkerKind, WorkerSpec, Writers,
+    FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind, Gone, GuestUser, ImageFacts, LayerId,
+    Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Reach, Sandbox, SandboxSpec,
+    Snapshotted, Stdin, Stream, TerminalSize, Unpacked, WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::DatabaseError;
-pub use doctor::{LanguageReport, LayerReport, Report};
+pub use doctor::{LanguageReport, LayerReport, Report, SessionsReport};
 pub use engine::{Caller, Delivery, Engine, Harness, Standing};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
@@ -63,7 +63,7 @@ pub use network::{NetworkSettings, Rules as NetworkRules, WhoMay};
 pub use policy_settings::{PolicySettings, read_policy_file};
 pub use run::Built;
 pub use session::{
-    CellSpec, CommandSpec, Heard, Listener, ProcessInfo, Running, Session, SessionError, SessionInfo, SessionSpec,
-    SessionState, Snapshot, SnapshotSpec, Spoken,
+    CellSpec, CommandSpec, ContextInfo, Heard, Listener, ProcessInfo, Running, Session, SessionError, SessionInfo,
+    SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,
 };
 pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};

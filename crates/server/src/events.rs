@@ -126,7 +126,7 @@ fn event(name: &str, piece: &Piece<'_>) -> Vec<u8> {
 }
 
 /// JSON is one line, as an event's data must be.
-fn raw_event(name: &str, json: &[u8]) -> Vec<u8> {
+pub(crate) fn raw_event(name: &str, json: &[u8]) -> Vec<u8> {
     [b"event: ", name.as_bytes(), b"\ndata: ", json, b"\n\n"].concat()
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use engine::{Engine, Report, Settings};
+use engine::{Engine, GuestUser, Report, Settings};
 
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
@@ -61,6 +61,20 @@ fn print(report: &Report) {
             println!("              {program}");
         }
     }
+    let users: Vec<&str> = report.sessions.users.iter().map(|user| name_of(*user)).collect();
+    println!("\nsessions\n  users       {}", users.join(", "));
+    for (word, text) in [("why", report.sessions.why), ("remedy", report.sessions.remedy)] {
+        if let Some(text) = text {
+            println!("         {word}: {text}");
+        }
+    }
     let verdict = if report.ok { "a default run is carried out" } else { "a default run is refused" };
     println!("\n{verdict}");
+}
+
+fn name_of(user: GuestUser) -> &'static str {
+    match user {
+        GuestUser::User => "user",
+        GuestUser::Root => "root",
+    }
 }

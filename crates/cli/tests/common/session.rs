@@ -47,6 +47,11 @@ impl Server {
         json(&output)
     }
 
+    /// The answer, whatever the exit code.
+    pub(crate) fn json_of(&self, args: &[&str]) -> Value {
+        json(&self.run(args))
+    }
+
     pub(crate) fn create(&self) -> String {
         self.json(&["create", "--json"])["id"].as_str().unwrap().to_owned()
     }

@@ -26,7 +26,9 @@ pub use place::{
     Connection, Control, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process, ProcessSpec,
     Snapshotted, TerminalSize, Writers,
 };
-pub use place_files::{FileContentStream, FileEntry, FileError, FileKind, PlaceFiles};
+pub use place_files::{
+    FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind, PlaceFiles, Reach, Unpacked,
+};
 
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -3,6 +3,7 @@
 use std::io;
 
 use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
 use types::{ErrorCode, GuestPath};
 
 use super::BoxFuture;
@@ -30,6 +31,72 @@ pub trait PlaceFiles: Send + Sync {
     fn rename<'a>(&'a self, from: &'a GuestPath, to: &'a GuestPath) -> BoxFuture<'a, Result<(), FileError>>;
     /// Removes whatever is there, with all below it. Nothing there is no error.
     fn remove<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<(), FileError>>;
+    /// Everything below a folder, or one file, as a tar. No link is followed.
+    fn pack<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<Box<dyn AsyncRead + Send + Unpin>, FileError>>;
+    /// Unpacks a tar below a folder, which is made; at most so many entries, all owned by `user`. Files and links of the
+    /// same names are replaced.
+    fn unpack<'a>(
+        &'a self,
+        path: &'a GuestPath,
+        user: GuestUser,
+        most: u64,
+        content: &'a mut (dyn AsyncRead + Send + Unpin),
+    ) -> BoxFuture<'a, Result<Unpacked, FileError>>;
+    /// What happens in a folder from now on, until nobody receives.
+    fn watch<'a>(
+        &'a self,
+        path: &'a GuestPath,
+        reach: Reach,
+    ) -> BoxFuture<'a, Result<mpsc::Receiver<FileEvent>, FileError>>;
+}
+
+/// What came out of an archive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Unpacked {
+    /// Entries of the archive.
+    pub entries: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Entries that were left out: devices and pipes.
+    pub skipped: u64,
+}
+
+/// How far down somebody watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// What is in the folder itself.
+    Folder,
+    /// Everything below it, also in folders that are made later.
+    All,
+}
+
+/// Something that happened to an entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct FileEvent {
+    /// What.
+    #[serde(rename = "type")]
+    pub change: FileChange,
+    /// To what, by its whole path.
+    pub path: String,
+    /// Its new path, if it was renamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// What can happen to an entry of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileChange {
+    /// It is there.
+    Create,
+    /// Its content changed.
+    Write,
+    /// It is gone.
+    Remove,
+    /// It has another name.
+    Rename,
+    /// More happened than could be told; look for yourself.
+    Overflow,
 }
 
 /// The content of a file on its way out.

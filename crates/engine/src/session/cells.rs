@@ -13,7 +13,7 @@ use crate::backend::{Connection, Process};
 use crate::engine::{Caller, Engine};
 use crate::error::RunError;
 use crate::image::Base;
-use crate::interpreter::{Cell, CellFrame, Driver, Interpreter};
+use crate::interpreter::{About, Cell, CellFrame, Driver, Interpreter};
 use crate::language;
 use crate::review::{self, Reviewed};
 
@@ -38,6 +38,60 @@ pub struct CellSpec {
     pub limits: LimitsSpec,
     /// What the static check may do with the code.
     pub policy: Policy,
+}
+
+/// An interpreter of a session, as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ContextInfo {
+    /// By which it is found.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// `plain`, or what it has beyond that, such as `ipython`.
+    pub flavour: String,
+}
+
+impl ContextInfo {
+    fn of(name: &str, interpreter: &Interpreter) -> Self {
+        let About { version, flavour } = interpreter.about().clone();
+        Self { name: name.to_owned(), version, flavour }
+    }
+}
+
+impl Session {
+    /// Its interpreters that live, by name.
+    #[must_use]
+    pub fn contexts(&self) -> Vec<ContextInfo> {
+        let state = self.lock();
+        let living = state.contexts.iter().filter(|(_, interpreter)| interpreter.is_alive());
+        living.map(|(name, interpreter)| ContextInfo::of(name, interpreter)).collect()
+    }
+
+    /// Interrupts the code that an interpreter runs; its variables stay.
+    pub async fn interrupt_context(&self, caller: &Caller, name: &str) -> Result<ContextInfo, SessionError> {
+        self.touch();
+        let interpreter = self.lock().contexts.get(name).cloned();
+        let interpreter = interpreter.filter(Interpreter::is_alive).ok_or_else(|| no_context(name))?;
+        interpreter.interrupt();
+        self.record(caller, "interrupted", serde_json::json!({ "context": name })).await?;
+        Ok(ContextInfo::of(name, &interpreter))
+    }
+
+    /// Ends an interpreter; the next cell begins with a new one. Code that it runs is interrupted.
+    pub async fn restart_context(&self, caller: &Caller, name: &str) -> Result<ContextInfo, SessionError> {
+        self.touch();
+        let interpreter = self.lock().contexts.remove(name).ok_or_else(|| no_context(name))?;
+        interpreter.interrupt();
+        let info = ContextInfo::of(name, &interpreter);
+        // With the last who has it the process goes.
+        drop(interpreter);
+        self.record(caller, "restarted", serde_json::json!({ "context": name })).await?;
+        Ok(info)
+    }
+}
+
+fn no_context(name: &str) -> SessionError {
+    SessionError::NoContext(name.chars().take(100).collect())
 }
 
 impl Engine {

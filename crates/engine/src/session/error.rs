@@ -16,6 +16,9 @@ pub enum SessionError {
     /// The session has none of this number or name.
     #[error("there is no process `{0}` in the session")]
     NoProcess(String),
+    /// The session has no interpreter of this name.
+    #[error("there is no context `{0}` in the session")]
+    NoContext(String),
     /// There is no such snapshot, or not for this caller.
     #[error("there is no snapshot `{0}`")]
     NoSnapshot(String),
@@ -68,7 +71,7 @@ impl SessionError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Missing(_) | Self::NoProcess(_) | Self::NoSnapshot(_) => ErrorCode::NotFound,
+            Self::Missing(_) | Self::NoProcess(_) | Self::NoContext(_) | Self::NoSnapshot(_) => ErrorCode::NotFound,
             Self::TooMany { .. } => ErrorCode::Busy,
             Self::Paused | Self::NoInput | Self::Refused { .. } | Self::Path(_) => ErrorCode::InvalidRequest,
             Self::Interpreter(error) => error.code(),
@@ -84,6 +87,9 @@ impl SessionError {
             Self::Run(error) => return error.body(),
             Self::Missing(_) => "`saggar session list` shows those that live; `saggar session create` makes one",
             Self::NoProcess(_) => "`saggar session ps ID` shows those that run",
+            Self::NoContext(_) => {
+                "`saggar session contexts ID` shows those that live; `saggar session run ID` begins one"
+            }
             Self::NoSnapshot(_) => "`saggar session snapshots` lists those that there are",
             Self::TooMany { .. } => "end one with `saggar session kill ID`",
             Self::Paused => "`saggar session resume ID` lets it go on",

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::RwLockWriteGuard;
 use types::{GuestPath, LimitKind, Limits, Timestamp};
 
-pub use cells::CellSpec;
+pub use cells::{CellSpec, ContextInfo};
 pub use command::Spoken;
 pub use error::SessionError;
 pub(crate) use registry::Registry;
@@ -201,6 +201,13 @@ impl Session {
             return Err(crate::backend::FileError::Full(root).into());
         }
         self.files()
+    }
+
+    /// How many bytes and entries its disk may still take, as it was last counted.
+    #[must_use]
+    pub fn room(&self) -> (u64, u64) {
+        let (bytes, entries) = self.lock().disk;
+        (self.limits.disk.saturating_sub(bytes), self.limits.inodes.saturating_sub(entries))
     }
 
     /// Writes down an act on its files.

@@ -12,15 +12,16 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// The most bytes of one piece.
 const PIECE: usize = 64 << 10;
 
-/// A request's body.
+/// A request's body, as far as there is room for it.
 pub(super) struct Incoming {
     body: Body,
     rest: Bytes,
+    room: u64,
 }
 
 impl Incoming {
-    pub(super) fn new(body: Body) -> Self {
-        Self { body, rest: Bytes::new() }
+    pub(super) fn new(body: Body, room: u64) -> Self {
+        Self { body, rest: Bytes::new(), room }
     }
 }
 
@@ -34,8 +35,35 @@ impl AsyncRead for Incoming {
             }
         }
         let n = self.rest.len().min(into.remaining());
+        let Some(room) = self.room.checked_sub(n as u64) else {
+            return Poll::Ready(Err(io::ErrorKind::StorageFull.into()));
+        };
+        self.room = room;
         into.put_slice(&self.rest.split_to(n));
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Content whose length nobody knows yet.
+pub(super) struct Unmeasured(Box<dyn AsyncRead + Send + Unpin>);
+
+impl Unmeasured {
+    pub(super) fn new(content: Box<dyn AsyncRead + Send + Unpin>) -> Self {
+        Self(content)
+    }
+}
+
+impl HttpBody for Unmeasured {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let mut piece = vec![0; PIECE];
+        let mut buffer = ReadBuf::new(&mut piece);
+        ready!(Pin::new(&mut self.0).poll_read(cx, &mut buffer))?;
+        let n = buffer.filled().len();
+        piece.truncate(n);
+        Poll::Ready((n > 0).then(|| Ok(Frame::data(piece.into()))))
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use engine::{Caller, CellSpec, CommandSpec, Session, SessionError, SessionSpec, Spoken};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -35,6 +35,9 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/sessions/{id}/resume", post(resume))
         .route("/v1/sessions/{id}/exec", post(exec))
         .route("/v1/sessions/{id}/run", post(run))
+        .route("/v1/sessions/{id}/contexts", get(contexts))
+        .route("/v1/sessions/{id}/contexts/{name}", delete(restart))
+        .route("/v1/sessions/{id}/contexts/{name}/interrupt", post(interrupt))
         .merge(processes::routes())
         .merge(files::routes())
         .merge(snapshots::routes())
@@ -164,6 +167,32 @@ async fn run(State(shared): State<Arc<Shared>>, Path(id): Path<String>, request:
     let (caller, session) = find(&shared, &request, &id)?;
     let cell: CellSpec = parse(request, "{\"code\": \"1 + 1\"}").await?;
     json(&shared.engine.run_in_session(&caller, &session, cell).await?)
+}
+
+async fn contexts(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    json(&find(&shared, &request, &id)?.1.contexts())
+}
+
+async fn interrupt(
+    State(shared): State<Arc<Shared>>,
+    Path((id, name)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (caller, session) = find(&shared, &request, &id)?;
+    json(&session.interrupt_context(&caller, &name).await?)
+}
+
+async fn restart(
+    State(shared): State<Arc<Shared>>,
+    Path((id, name)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (caller, session) = find(&shared, &request, &id)?;
+    json(&session.restart_context(&caller, &name).await?)
 }
 
 impl From<SessionError> for Refusal {

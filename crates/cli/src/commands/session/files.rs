@@ -1,4 +1,4 @@
-//! Files of a session: `put`, `get`, `ls`, `rm`.
+//! Files of a session, one by one: `put`, `get`, `ls`, `rm`, `stat`, `mv`, `mkdir`.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -80,7 +80,7 @@ pub(super) struct Rm {
 }
 
 /// The address of something that has a path.
-fn at(id: &str, what: &str, path: &str) -> String {
+pub(super) fn at(id: &str, what: &str, path: &str) -> String {
     address(id, &format!("/{what}?path={}", encode(path)))
 }
 
@@ -129,13 +129,14 @@ fn upload(server: &Server, id: &str, src: &Path, dest: &str) -> Result<Value, Fa
     server.json("PUT", &path, content)
 }
 
-fn is_standard(path: &Path) -> bool {
+pub(super) fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
 impl Get {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
         let Answer { bytes, mut body } = server.ask("GET", &at(&self.id, "files", &self.src), Content::Nothing)?;
+        let bytes = bytes.ok_or_else(|| broken(io::ErrorKind::InvalidData.into()))?;
         if is_standard(&self.dest) {
             copy_all(&mut body, bytes, &mut io::stdout().lock(), Path::new("standard output"))?;
             return Ok(0);
@@ -188,14 +189,102 @@ impl Ls {
         }
         let mut out = BufWriter::new(io::stdout().lock());
         for entry in entries.as_array().into_iter().flatten() {
-            let (kind, mode) = (text(entry, "type"), entry["mode"].as_u64().unwrap_or(0));
-            let shown = if self.depth > 1 { text(entry, "path") } else { text(entry, "name") };
-            let shown: String = shown.chars().map(|c| if c == '\n' { '?' } else { visible(c) }).collect();
-            writeln!(out, "{kind:6}  {mode:04o}  {:>12}  {shown}", entry["bytes"].to_string()).map_err(unheard)?;
+            let name = if self.depth > 1 { text(entry, "path") } else { text(entry, "name") };
+            writeln!(out, "{}", line(entry, name)).map_err(unheard)?;
         }
         out.flush().map_err(unheard)?;
         Ok(0)
     }
+}
+
+/// Show one file or folder of a session
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  saggar session stat ses_4f1c… /work/data.csv --json")]
+pub(super) struct Stat {
+    #[command(flatten)]
+    one: One,
+}
+
+/// Make a folder in a session, with those above it
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  saggar session mkdir ses_4f1c… /work/out/plots")]
+pub(super) struct Mkdir {
+    #[command(flatten)]
+    one: One,
+}
+
+/// Move or rename a file or folder of a session
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  saggar session mv ses_4f1c… /work/draft.txt /work/old/draft.txt")]
+pub(super) struct Mv {
+    #[command(flatten)]
+    one: One,
+    /// Its new path; folders above it are made
+    to: String,
+}
+
+/// One entry of a session.
+#[derive(Debug, Args)]
+struct One {
+    /// The session
+    id: String,
+    /// Its path; without a leading / below /work
+    path: String,
+    /// Print the entry as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl One {
+    /// Asks about it, and shows the entry that is there afterwards.
+    fn ask(&self, server: &Server, method: &str, what: &str, rest: &str) -> Result<u8, Failure> {
+        let path = format!("{}{rest}", at(&self.id, what, &self.path));
+        let entry: Value = server.json(method, &path, Content::Nothing)?;
+        if self.json {
+            print_json(&entry)?;
+        } else if method == "GET" {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{}", line(&entry, text(&entry, "path"))).map_err(unheard)?;
+        }
+        Ok(0)
+    }
+}
+
+impl Stat {
+    pub(super) fn json(&self) -> bool {
+        self.one.json
+    }
+
+    pub(super) fn execute(&self, server: &Server) -> Result<u8, Failure> {
+        self.one.ask(server, "GET", "entry", "")
+    }
+}
+
+impl Mkdir {
+    pub(super) fn json(&self) -> bool {
+        self.one.json
+    }
+
+    pub(super) fn execute(&self, server: &Server) -> Result<u8, Failure> {
+        self.one.ask(server, "POST", "folders", "")
+    }
+}
+
+impl Mv {
+    pub(super) fn json(&self) -> bool {
+        self.one.json
+    }
+
+    pub(super) fn execute(&self, server: &Server) -> Result<u8, Failure> {
+        self.one.ask(server, "POST", "move", &format!("&to={}", encode(&self.to)))
+    }
+}
+
+/// One entry for a person, under this name.
+fn line(entry: &Value, name: &str) -> String {
+    let (kind, mode) = (text(entry, "type"), entry["mode"].as_u64().unwrap_or(0));
+    let shown: String = name.chars().map(|c| if c == '\n' { '?' } else { visible(c) }).collect();
+    format!("{kind:6}  {mode:04o}  {:>12}  {shown}", entry["bytes"].to_string())
 }
 
 impl Rm {

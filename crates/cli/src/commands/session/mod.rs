@@ -1,9 +1,11 @@
 //! `saggar session`: sandboxes that stay, kept by a server.
 
 mod command;
+mod contexts;
 mod files;
 mod run;
 mod snapshots;
+mod trees;
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -41,6 +43,15 @@ enum Command {
     Get(files::Get),
     Ls(files::Ls),
     Rm(files::Rm),
+    Stat(files::Stat),
+    Mv(files::Mv),
+    Mkdir(files::Mkdir),
+    Pack(trees::Pack),
+    Unpack(trees::Unpack),
+    Watch(trees::Watch),
+    Contexts(contexts::Contexts),
+    Interrupt(contexts::Interrupt),
+    Restart(contexts::Restart),
     Snapshot(snapshots::Snapshot),
     Snapshots(snapshots::Snapshots),
     Rollback(snapshots::Rollback),
@@ -146,7 +157,15 @@ impl SessionCommand {
             | Command::Resume(Resume { named }) => named.json,
             Command::Run(run) => run.json,
             Command::Exec(exec) => exec.json,
-            Command::Shell(_) => false,
+            Command::Shell(_) | Command::Pack(_) => false,
+            Command::Stat(stat) => stat.json(),
+            Command::Mv(mv) => mv.json(),
+            Command::Mkdir(mkdir) => mkdir.json(),
+            Command::Unpack(unpack) => unpack.json,
+            Command::Watch(watch) => watch.json,
+            Command::Contexts(contexts) => contexts.json,
+            Command::Interrupt(interrupt) => interrupt.one.json,
+            Command::Restart(restart) => restart.one.json,
             Command::Put(put) => put.json,
             Command::Get(get) => get.json,
             Command::Ls(ls) => ls.json,
@@ -175,6 +194,15 @@ impl SessionCommand {
             Command::Get(get) => get.execute(&server),
             Command::Ls(ls) => ls.execute(&server),
             Command::Rm(rm) => rm.execute(&server),
+            Command::Stat(stat) => stat.execute(&server),
+            Command::Mv(mv) => mv.execute(&server),
+            Command::Mkdir(mkdir) => mkdir.execute(&server),
+            Command::Pack(pack) => pack.execute(&server),
+            Command::Unpack(unpack) => unpack.execute(&server),
+            Command::Watch(watch) => watch.execute(&server),
+            Command::Contexts(contexts) => contexts.execute(&server),
+            Command::Interrupt(interrupt) => interrupt.one.execute(&server, "POST", "/interrupt"),
+            Command::Restart(restart) => restart.one.execute(&server, "DELETE", ""),
             Command::Snapshot(snapshot) => snapshot.execute(&server),
             Command::Snapshots(snapshots) => snapshots.execute(&server),
             Command::Rollback(rollback) => rollback.execute(&server),

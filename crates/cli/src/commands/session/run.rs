@@ -1,19 +1,18 @@
 //! Code in the interpreter of a session: `run`.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use engine::CellSpec;
 use serde_json::Value;
-use types::{ExecResult, LimitsSpec, parse_duration};
+use types::{ExecRequest, ExecResult, LimitsSpec, parse_duration};
 
 use super::{address, body};
 use crate::commands::run::exit_code;
 use crate::failure::{Failure, print_json, unheard};
 use crate::options::wrong;
-use crate::program;
+use crate::program::Program;
 use crate::terminal::Live;
 use crate::unix::{Server, broken};
 
@@ -25,15 +24,8 @@ use crate::unix::{Server, broken};
 pub(super) struct Run {
     /// The session
     id: String,
-    /// A file with the code, or - for standard input
-    #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code")]
-    file: Option<PathBuf>,
-    /// The code
-    #[arg(short, value_name = "CODE")]
-    code: Option<String>,
-    /// Language [default: python]
-    #[arg(short, long)]
-    language: Option<String>,
+    #[command(flatten)]
+    program: Program,
     /// Which interpreter, if there is more than one of the language
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
@@ -47,16 +39,13 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
-        let code = match (self.code, &self.file) {
-            (Some(code), _) => code,
-            (None, Some(file)) => {
-                String::from_utf8(program::read(file)?).map_err(|_| wrong("the code must be UTF-8 text".to_owned()))?
-            }
-            (None, None) => return Err(wrong("give a FILE or -c CODE".to_owned())),
-        };
+        let mut request = ExecRequest::default();
+        self.program.put_into(&mut request)?;
+        let code = String::from_utf8(request.code.map(|code| code.0).unwrap_or_default());
+        let code = code.map_err(|_| wrong("the code must be UTF-8 text".to_owned()))?;
         let limits =
             LimitsSpec { wall_ms: self.timeout.map(|time| time.as_secs_f64() * 1000.0), ..LimitsSpec::default() };
-        let cell = CellSpec { code, language: self.language, context: self.context, limits, ..CellSpec::default() };
+        let cell = CellSpec { code, language: request.language, context: self.context, limits, ..CellSpec::default() };
         let answer: Value = server.json("POST", &address(&self.id, "/run"), body(&cell)?)?;
         let run: ExecResult = serde_json::from_value(answer.clone()).map_err(|error| broken(error.into()))?;
         if self.json {

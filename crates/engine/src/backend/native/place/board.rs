@@ -95,7 +95,8 @@ impl Board {
                 waiting.starting.remove(&process).map(|started| started.send(Err(trouble)));
             }
             SessionNews::Ended { process, end, cost } => {
-                waiting.starting.remove(&process);
+                // Killed before it could say that it runs: it had no number that anybody knows.
+                waiting.starting.remove(&process).map(|started| started.send(Ok((0, None))));
                 waiting.running.remove(&process).map(|over| over.send((end, cost)));
             }
             news @ (SessionNews::Done | SessionNews::Swapped(_) | SessionNews::Measured { .. }) => {

@@ -17,10 +17,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::sync::mpsc;
 use types::GuestPath;
 
-use super::guest;
-use crate::backend::{BoxFuture, FileContentStream, FileEntry, FileError, FileKind, GuestUser, PlaceFiles};
+use super::{archive, guest, watch};
+use crate::backend::{
+    BoxFuture, FileContentStream, FileEntry, FileError, FileEvent, FileKind, GuestUser, PlaceFiles, Reach, Unpacked,
+};
 use crate::remove;
 
 /// Links end at the sandbox's root; those of `/proc` that lead anywhere are not followed.
@@ -29,7 +32,7 @@ const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_MAGICL
 const MOST_ENTRIES: usize = 20_000;
 const PIECE: usize = 256 << 10;
 /// The file system of processes.
-const PROC: rustix::fs::FsWord = 0x9fa0;
+pub(super) const PROC: rustix::fs::FsWord = 0x9fa0;
 
 /// The files of one sandbox.
 #[derive(Clone)]
@@ -74,12 +77,12 @@ impl NativeFiles {
         .collect()
     }
 
-    fn open(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    pub(super) fn open(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         openat2(self.root.as_fd(), path, flags | OFlags::CLOEXEC, mode, INSIDE)
     }
 
     /// A regular file; a pipe or a device is refused without waiting for it.
-    fn open_regular(&self, path: &str, flags: OFlags, mode: Mode) -> io::Result<File> {
+    pub(super) fn open_regular(&self, path: &str, flags: OFlags, mode: Mode) -> io::Result<File> {
         let file = File::from(self.open(path, flags | OFlags::NONBLOCK | OFlags::NOCTTY, mode)?);
         let meta = file.metadata()?;
         match () {
@@ -91,7 +94,7 @@ impl NativeFiles {
     }
 
     /// The folder above a path, made if asked, and the last name of the path.
-    fn parent(&self, path: &GuestPath, make: Option<GuestUser>) -> io::Result<(OwnedFd, CString)> {
+    pub(super) fn parent(&self, path: &GuestPath, make: Option<GuestUser>) -> io::Result<(OwnedFd, CString)> {
         let (above, name) = path.as_str().trim_end_matches('/').rsplit_once('/').unwrap_or_default();
         if name.is_empty() || name == "." {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it has no name"));
@@ -105,7 +108,7 @@ impl NativeFiles {
     }
 
     /// Opens a folder, making those on the way that are not there; whether the last was made.
-    fn make_folders(&self, path: &str, user: GuestUser) -> io::Result<(OwnedFd, bool)> {
+    pub(super) fn make_folders(&self, path: &str, user: GuestUser) -> io::Result<(OwnedFd, bool)> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let mut at = String::from("/");
         let (mut folder, mut made) = (self.open("/", flags, Mode::empty())?, false);
@@ -145,7 +148,7 @@ impl NativeFiles {
         Ok(fchmod(&file, Mode::from(mode & 0o777))?)
     }
 
-    fn create(&self, path: &GuestPath, user: GuestUser, mode: u32) -> io::Result<File> {
+    pub(super) fn create(&self, path: &GuestPath, user: GuestUser, mode: u32) -> io::Result<File> {
         self.parent(path, Some(user))?;
         let made = self.open_regular(path.as_str(), OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, Mode::from(0o600));
         match made {
@@ -164,7 +167,13 @@ impl NativeFiles {
         }
     }
 
-    fn entry(&self, path: String, stat: &Stat, target: Option<String>) -> FileEntry {
+    /// How users are written outside.
+    pub(super) fn ids(&self) -> GuestIds {
+        self.ids
+    }
+
+    /// User and group of a file, as they are seen inside.
+    pub(super) fn inside(&self, stat: &Stat) -> (u32, u32) {
         let inside = |host: u32, one: u32| match self.ids {
             GuestIds::Range { first } => host.checked_sub(first).filter(|id| *id < jail::SHARED_COUNT).unwrap_or(65534),
             GuestIds::One { .. } if host == one => 1000,
@@ -174,6 +183,11 @@ impl NativeFiles {
             GuestIds::Range { .. } => (0, 0),
             GuestIds::One { uid, gid } => (uid, gid),
         };
+        (inside(stat.st_uid, own_uid), inside(stat.st_gid, own_gid))
+    }
+
+    fn entry(&self, path: String, stat: &Stat, target: Option<String>) -> FileEntry {
+        let (uid, gid) = self.inside(stat);
         FileEntry {
             name: path.rsplit('/').next().unwrap_or_default().to_owned(),
             path,
@@ -185,8 +199,8 @@ impl NativeFiles {
             },
             bytes: u64::try_from(stat.st_size).unwrap_or(0),
             mode: stat.st_mode & 0o7777,
-            uid: inside(stat.st_uid, own_uid),
-            gid: inside(stat.st_gid, own_gid),
+            uid,
+            gid,
             modified_ms: stat
                 .st_mtime
                 .saturating_mul(1000)
@@ -211,7 +225,7 @@ impl NativeFiles {
         Ok(self.entry(shown, &stat, Some(target)))
     }
 
-    fn list_inside(&self, path: &GuestPath, depth: u32) -> io::Result<Vec<FileEntry>> {
+    pub(super) fn list_inside(&self, path: &GuestPath, depth: u32) -> io::Result<Vec<FileEntry>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
         let top = self.open(path.as_str(), flags, Mode::empty())?;
         let mut entries = Vec::new();
@@ -262,7 +276,7 @@ impl NativeFiles {
 }
 
 /// Without what changes nothing.
-fn tidy(path: &GuestPath) -> String {
+pub(super) fn tidy(path: &GuestPath) -> String {
     let parts: Vec<&str> = path.as_str().split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     format!("/{}", parts.join("/"))
 }
@@ -342,6 +356,31 @@ impl PlaceFiles for NativeFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         })
+    }
+
+    fn pack<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<Box<dyn AsyncRead + Send + Unpin>, FileError>> {
+        self.away(path, archive::pack)
+    }
+
+    fn unpack<'a>(
+        &'a self,
+        path: &'a GuestPath,
+        user: GuestUser,
+        most: u64,
+        content: &'a mut (dyn AsyncRead + Send + Unpin),
+    ) -> BoxFuture<'a, Result<Unpacked, FileError>> {
+        Box::pin(async move {
+            let unpacked = archive::unpack(self.clone(), path.clone(), user, most, content).await;
+            unpacked.map_err(|error| FileError::from_io(path, error))
+        })
+    }
+
+    fn watch<'a>(
+        &'a self,
+        path: &'a GuestPath,
+        reach: Reach,
+    ) -> BoxFuture<'a, Result<mpsc::Receiver<FileEvent>, FileError>> {
+        self.away(path, move |this, path| watch::begin(this, path, reach))
     }
 }
 

@@ -1,10 +1,12 @@
 //! A sandbox of this host that stays.
 
+mod archive;
 mod board;
 mod disk;
 mod files;
 mod process;
 mod users;
+mod watch;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
