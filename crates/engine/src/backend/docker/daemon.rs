@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use bollard::models::{ImageInspect, SystemInfo};
-use bollard::query_parameters::RemoveContainerOptions;
+use bollard::models::{ContainerCreateBody, ImageInspect, SystemInfo};
+use bollard::query_parameters::{CreateContainerOptions, RemoveContainerOptions};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
@@ -37,7 +37,7 @@ pub(super) struct Daemon {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
     client: OnceCell<Known>,
-    /// One sender for each removal under way; closed when there is none.
+    /// One sender for each container on its way in or out; closed when there is none.
     removing: Mutex<Option<mpsc::Sender<()>>>,
     removed: Mutex<mpsc::Receiver<()>>,
 }
@@ -113,9 +113,47 @@ impl Daemon {
 
     /// Removes a container, and whatever runs in it, beside whatever goes on.
     pub(super) fn remove(&self, client: &bollard::Docker, id: String) {
-        let client = client.clone();
-        let under_way = self.removing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        drop(Fresh { handle: self.handle.clone(), under_way: self.under_way(), client: client.clone(), id: Some(id) });
+    }
+
+    /// Whoever holds it is waited for at our end.
+    pub(super) fn under_way(&self) -> Option<mpsc::Sender<()>> {
+        self.removing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes a container, whether or not who asks for it stays to see it: one that nobody takes is removed.
+    pub(super) async fn make(&self, client: &bollard::Docker, body: ContainerCreateBody) -> Result<Fresh, DockerError> {
+        let (reply, answer) = oneshot::channel();
+        let (handle, under_way, client) = (self.handle.clone(), self.under_way(), client.clone());
         self.beside(async move {
+            let made = client.create_container(None::<CreateContainerOptions>, body).await;
+            drop(reply.send(made.map(|made| Fresh { handle, under_way, client, id: Some(made.id) })));
+        });
+        let made = answer.await.map_err(|_| DockerError::Gone { said: None })?;
+        made.map_err(DockerError::refused("make a container"))
+    }
+}
+
+/// A container on its way to whoever asked for it. It keeps no hold of the daemon's thread, on which it may be dropped.
+pub(super) struct Fresh {
+    handle: Handle,
+    under_way: Option<mpsc::Sender<()>>,
+    client: bollard::Docker,
+    id: Option<String>,
+}
+
+impl Fresh {
+    /// From here on somebody else removes it.
+    pub(super) fn take(mut self) -> String {
+        self.id.take().unwrap_or_default()
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let (client, under_way) = (self.client.clone(), self.under_way.take());
+        self.handle.spawn(async move {
             let options = RemoveContainerOptions { force: true, v: true, ..RemoveContainerOptions::default() };
             // One that cannot be removed now is found by the next start.
             drop(client.remove_container(&id, Some(options)).await);

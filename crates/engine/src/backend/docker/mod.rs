@@ -18,8 +18,8 @@ mod volume;
 
 use std::sync::Arc;
 
-use bollard::query_parameters::{CreateContainerOptions, RemoveContainerOptions, StartContainerOptions};
-use tokio::sync::{OnceCell, oneshot};
+use bollard::query_parameters::StartContainerOptions;
+use tokio::sync::OnceCell;
 use types::{BackendKind, Layer};
 
 use super::{Backend, BoxFuture, Capabilities, ImageFacts, Sandbox, SandboxSpec};
@@ -51,8 +51,10 @@ impl Docker {
         let made = self.own.get_or_try_init(|| async {
             self.daemon.beside(sweep::sweep(known.client.clone()));
             let (client, image, name) = (known.client.clone(), image.to_owned(), volume::name());
+            let under_way = self.daemon.under_way();
             self.daemon
                 .on_thread(async move {
+                    let _under_way = under_way;
                     volume::ensure(&client, &image, &name).await?;
                     Ok(name)
                 })
@@ -92,18 +94,7 @@ impl Docker {
     }
 
     async fn start(&self, known: &Known, plan: &Plan<'_>) -> Result<Link, DockerError> {
-        let (client, body) = (known.client.clone(), plan.body());
-        let (reply, answer) = oneshot::channel();
-        self.daemon.beside(async move {
-            let made = client.create_container(None::<CreateContainerOptions>, body).await;
-            // Whoever asked may have gone meanwhile.
-            if let Err(Ok(made)) = reply.send(made) {
-                let options = RemoveContainerOptions { force: true, v: true, ..RemoveContainerOptions::default() };
-                drop(client.remove_container(&made.id, Some(options)).await);
-            }
-        });
-        let made = answer.await.map_err(|_| DockerError::Gone { said: None })?;
-        let id = made.map_err(DockerError::refused("make a container"))?.id;
+        let id = self.daemon.make(&known.client, plan.body()).await?.take();
         // From here on it is removed, whatever happens.
         let link = Link::attach(Arc::clone(&self.daemon), known.client.clone(), id).await?;
         let (client, id) = (known.client.clone(), link.id.clone());
