@@ -213,7 +213,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
                 "/work/{file}",
             ]),
             order: run(&["/tmp/.saggar-exception.json", PYTHON_JUDGE, "/work/{file}"]),
-            preload: &["select", "linecache", "unittest", PYTHON_JUDGE],
+            preload: &["select", "linecache", PYTHON_JUDGE],
         }),
         ..PLAIN
     },

@@ -34,9 +34,8 @@ def become_worker(modules, prepared):
                 __import__(module)
         except BaseException as error:
             sys.stderr.write(f"cannot preload {module}: {error}\n")
-    early = {}
     for module in set(sys.modules) - usual:
-        early.setdefault(module.partition(".")[0], []).append(module)
+        EARLY.setdefault(module.partition(".")[0], []).append(module)
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -45,6 +44,11 @@ def become_worker(modules, prepared):
         warm_up(gc, os)
     order = bytearray(1 << 18)
     KNOWN.update(id(module) for module in sys.modules.values())
+    # For the imports alone; a run has its own.
+    for name in [name for name in os.environ if name.startswith("LD_") or name.endswith("_NUM_THREADS")]:
+        del os.environ[name]
+    ENVIRONMENT[:] = [f"{name}={value}" for name, value in sorted(os.environ.items())]
+    wake_threading = calm_threading()
     # Letting go of it in a worker would copy every page that holds a name.
     del usual
     gc.collect()
@@ -52,6 +56,7 @@ def become_worker(modules, prepared):
     # What these two mean here is written in the library that is loaded into this process.
     _signal.pause()
     os.fork()
+    wake_threading()
     if os.read(3, 1) == b"i":
         warm_up(gc, os)
     _signal.pause()
@@ -62,23 +67,46 @@ def become_worker(modules, prepared):
     sys.argv[1:] = words[: int(count)]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[4:] = sys.argv[1:]
-    environment = os.environ
-    environment.clear()
-    for word in words[int(count) :]:
-        name, _, value = word.partition("=")
-        environment[name] = value
-    if "TZ" in environment:
-        import time
-
-        time.tzset()
+    # Most runs have nothing of their own in it, and every name that is set copies pages.
+    if words[int(count) :] != ENVIRONMENT:
+        change_environment(os.environ, words[int(count) :])
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         # Its generator was seeded in the zygote.
         numpy.random.seed()
     # A program's own module of that name must be found first, as it would have been.
     for entry in os.listdir("/work"):
-        for name in early.get(entry.partition(".")[0], ()):
+        for name in EARLY.get(entry.partition(".")[0], ()):
             sys.modules.pop(name, None)
+
+
+def change_environment(environment, words):
+    environment.clear()
+    for word in words:
+        name, _, value = word.partition("=")
+        environment[name] = value
+    if "TZ" in environment:
+        import time
+
+        time.tzset()
+
+
+def calm_threading():
+    """Spares workers what `threading` does after each fork to forget other threads: a zygote has none. Gives what makes
+    it remember; from 3.13 on it does other things too, and is left alone."""
+    hook = getattr(sys.modules.get("threading"), "_after_fork", None)
+    if hook is None or sys.version_info >= (3, 13):
+        return lambda: None
+    kept, hook.__code__ = hook.__code__, nothing.__code__
+
+    def wake():
+        hook.__code__ = kept
+
+    return wake
+
+
+def nothing():
+    pass
 
 
 def harness(path):
@@ -103,6 +131,10 @@ def warm_up(gc, os):
 
 # The modules that the zygote imported.
 KNOWN = set()
+# Those of them that a bare interpreter has not, by their first names. Kept: letting go of it copies pages too.
+EARLY = {}
+# What a worker has in its environment, as orders have it.
+ENVIRONMENT = []
 
 SNIPPET = """
 def add(first, *rest, scale=1):
