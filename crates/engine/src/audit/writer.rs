@@ -97,6 +97,15 @@ impl Writer {
         heard.await.map_err(|_| AuditError::Gone)?
     }
 
+    /// Puts an entry in line for whoever records next, or leaves: nobody waits for it, and a commit is spared.
+    pub(super) fn record_with_next(&self, entry: Entry) {
+        drop(self.join(Some(entry)));
+        if lock(&self.shared.line).len() >= MOST / 2 {
+            // Where the thread is gone, everybody who waits is told.
+            let _ = self.call();
+        }
+    }
+
     /// Puts an entry in line that nobody waits for.
     pub(super) fn record_later(&self, entry: Entry) {
         drop(self.join(Some(entry)));
@@ -150,9 +159,14 @@ impl Shared {
                 lock(&self.line).splice(..0, jobs);
                 Left::Something
             }
-            Ok(()) => desk.settle(jobs, &Ok(())),
-            Err(AppendError::NoHead(error)) => desk.settle(jobs, &Err(error)),
+            Ok(()) => self.left(desk.settle(jobs, &Ok(()))),
+            Err(AppendError::NoHead(error)) => self.left(desk.settle(jobs, &Err(error))),
         }
+    }
+
+    /// The line may be longer than one commit.
+    fn left(&self, settled: Left) -> Left {
+        if lock(&self.line).is_empty() { settled } else { Left::Something }
     }
 
     /// The thread: opens the trail, and comes when it is called.
@@ -161,20 +175,24 @@ impl Shared {
         while calls.recv().is_ok() {
             // One visit answers everybody who has called so far.
             calls.try_iter().for_each(drop);
-            let mut desk = lock(&self.desk);
-            loop {
-                let jobs = self.next();
-                if jobs.is_empty() {
-                    break;
-                }
-                desk.write(jobs);
-            }
-            if let Some(store) = &mut desk.store {
+            if let Some(store) = &mut self.write_all().store {
                 store.tidy();
             }
         }
-        if let Some(store) = lock(&self.desk).store.take() {
+        if let Some(store) = self.write_all().store.take() {
             store.leave();
+        }
+    }
+
+    /// Writes everything that is in line.
+    fn write_all(&self) -> MutexGuard<'_, Desk> {
+        let mut desk = lock(&self.desk);
+        loop {
+            let jobs = self.next();
+            if jobs.is_empty() {
+                return desk;
+            }
+            desk.write(jobs);
         }
     }
 

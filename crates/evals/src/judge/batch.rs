@@ -1,6 +1,6 @@
 //! Many tasks: a line in, a line out, in order, in constant memory, and again from where it was interrupted.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use types::{ErrorBody, ErrorCode};
 
 use super::error::JudgeError;
+use super::tally::{Found, Summary, Tally};
 use super::task::Task;
 use super::{Judge, Judged};
 
@@ -20,8 +21,6 @@ use super::{Judge, Judged};
 const MOST_LINE: u64 = 256 << 20;
 /// Lines under way or waiting for one before them, for each job.
 const AHEAD: usize = 8;
-/// Tasks that are told apart for the summary.
-const MOST_TASKS: usize = 1 << 20;
 
 /// Why a batch could not go on. A bad line is a line of the output, never one of these.
 #[derive(Debug, thiserror::Error)]
@@ -84,21 +83,6 @@ pub struct Progress {
     pub bytes: u64,
     /// Of those, found in the output already.
     pub resumed: u64,
-}
-
-/// What became of a batch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Summary {
-    /// Lines judged.
-    pub tasks: u64,
-    /// Lines whose cases all passed.
-    pub all_passed: u64,
-    /// Lines that could not be judged.
-    pub errors: u64,
-    /// The mean score of those that could.
-    pub mean_score: f64,
-    /// `pass@k` over tasks of one name, for the `k` that every task has samples for.
-    pub pass_at: Vec<(u64, f64)>,
 }
 
 /// Judges every line of `input`.
@@ -173,17 +157,6 @@ struct Read1 {
 struct Line {
     text: String,
     found: Found,
-}
-
-/// What the summary, and a later call, need of a result.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Found {
-    /// By which the line is known again; a line that could not be judged has none.
-    id: Option<String>,
-    task_id: serde_json::Value,
-    score: Option<f64>,
-    all_passed: bool,
 }
 
 /// Reads in a thread of its own, never far ahead.
@@ -267,7 +240,7 @@ struct Failed<'a> {
 async fn judge_text(judge: &Judge, text: &str) -> Result<Judged, JudgeError> {
     let task = Task::from_any(text)?;
     let task_id = Some(task.task_id.clone().unwrap_or_default());
-    Ok(Judged { id: id_of(text), task_id, ..judge.judge(&task).await? })
+    Ok(Judged { task_id, ..judge.judge_as(id_of(text), &task).await? })
 }
 
 /// By the line itself, so that the same line has the same name whenever it is judged.
@@ -373,72 +346,4 @@ fn whole_lines(file: &mut File) -> io::Result<u64> {
         end = start;
     }
     Ok(0)
-}
-
-/// What the summary is made of.
-#[derive(Default)]
-struct Tally {
-    tasks: u64,
-    passed: u64,
-    errors: u64,
-    score: f64,
-    /// Samples and passes of each task, by a hash of its name.
-    samples: HashMap<u64, (u64, u64)>,
-}
-
-impl Tally {
-    fn add(&mut self, found: &Found) {
-        self.tasks += 1;
-        self.passed += u64::from(found.all_passed);
-        let Some(score) = found.score else {
-            self.errors += 1;
-            return;
-        };
-        self.score += score;
-        if !found.task_id.is_null() && self.samples.len() < MOST_TASKS {
-            let hash = Sha256::digest(found.task_id.to_string().as_bytes());
-            let key = hash.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)).unwrap_or_default();
-            let (samples, passes) = self.samples.entry(key).or_default();
-            *samples += 1;
-            *passes += u64::from(found.all_passed);
-        }
-    }
-
-    fn summary(self) -> Summary {
-        let judged = self.tasks - self.errors;
-        let least = self.samples.values().map(|(samples, _)| *samples).min().unwrap_or(0);
-        let at = |k: u64| {
-            let sum: f64 = self.samples.values().map(|(samples, passes)| pass_at(*samples, *passes, k)).sum();
-            (k, sum / self.samples.len() as f64)
-        };
-        let pass_at = [1, 5, 10, 100].into_iter().filter(|k| *k <= least).map(at).collect();
-        Summary {
-            tasks: self.tasks,
-            all_passed: self.passed,
-            errors: self.errors,
-            mean_score: if judged > 0 { self.score / judged as f64 } else { 0.0 },
-            pass_at,
-        }
-    }
-}
-
-/// The chance that one of `k` samples passes, without bias: 1 - C(n-c, k) / C(n, k).
-fn pass_at(samples: u64, passes: u64, k: u64) -> f64 {
-    if samples - passes < k {
-        return 1.0;
-    }
-    1.0 - (samples - passes + 1..=samples).map(|i| 1.0 - k as f64 / i as f64).product::<f64>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pass_at_k_is_the_unbiased_estimate() {
-        assert!((pass_at(10, 3, 1) - 0.3).abs() < 1e-12);
-        assert!((pass_at(5, 2, 3) - (1.0 - 1.0 / 10.0)).abs() < 1e-12);
-        assert!((pass_at(4, 0, 2)).abs() < 1e-12);
-        assert!((pass_at(4, 3, 2) - 1.0).abs() < 1e-12);
-    }
 }

@@ -10,12 +10,9 @@ use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
 use super::result::{Finished, Verdict};
-use super::task::{Call, Case, Clock, Compare, Plan, Raises};
+use super::task::{Call, Case, Compare, Raises};
 use super::typing::Type;
 use super::value::{Value, WireError, short};
-
-/// How long one sandbox serves at most: beyond that the next case gets a new one.
-const SERVES: Duration = Duration::from_hours(1);
 
 /// Runs function cases one after the other.
 pub(crate) struct Calls<'g> {
@@ -37,13 +34,8 @@ struct Told {
 }
 
 impl<'g> Calls<'g> {
-    pub(crate) fn new(ground: &'g Ground) -> Self {
-        let is_here = |case: &&Case| match case.plan() {
-            Ok(Plan::Call(_)) => true,
-            Ok(Plan::Test(test)) => Claims::of(&test, &ground.task).is_some(),
-            Ok(Plan::Program(_)) | Err(_) => false,
-        };
-        let left = ground.task.cases.iter().filter(is_here).count();
+    /// For so many cases.
+    pub(crate) fn new(ground: &'g Ground, left: usize) -> Self {
         Self { ground, link: None, number: 0, left, broken: None }
     }
 
@@ -79,11 +71,9 @@ impl<'g> Calls<'g> {
             Err(broken) => return Ok(broken),
         };
         self.number = super::unguessable();
-        let time = self.ground.time(case);
-        let by_wall = self.ground.task.determinism.clock == Clock::Wall;
-        let limit = if by_wall { time } else { SERVES };
+        let limit = self.ground.patience(self.ground.time(case));
         // The last has the loaded program to itself: no fork, and its end is the sandbox's.
-        let last = self.left == 0 || !by_wall;
+        let last = self.left == 0 || self.ground.by_cpu();
         let start = Instant::now();
         let mut words = vec![Value::int(self.number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
         words.extend(question);
@@ -92,7 +82,7 @@ impl<'g> Calls<'g> {
         let told = self.listen(&mut link, start + limit + grace).await;
         let wall_ms = milliseconds(start.elapsed());
         let finished = match told {
-            Ok(told) => self.conclude(link, told, conclude).await?,
+            Ok(told) => self.conclude(case, link, told, conclude).await?,
             Err(finished) => self.lost(link, finished).await?,
         };
         Ok(Finished { wall_ms, ..finished })
@@ -114,13 +104,9 @@ impl<'g> Calls<'g> {
         if let Some(link) = self.link.take() {
             return Ok(Ok(link));
         }
-        let limits = match self.ground.task.determinism.clock {
-            Clock::Wall => self.ground.sandbox(SERVES.max(self.ground.time(case) * 2 + GRACE)),
-            Clock::Cpu => self.ground.alone(case),
-        };
         let task = &self.ground.task;
         let order = vec![Value::text("cases"), Value::text(&task.setup), Value::text(&task.entry)];
-        let loaded = load(self.ground, limits, order).await?;
+        let loaded = load(self.ground, self.ground.serving(case), order).await?;
         if let Err(broken) = &loaded {
             self.broken = Some(broken.clone());
         }
@@ -162,6 +148,7 @@ impl<'g> Calls<'g> {
     /// The case has ended as it should: its own process is gone, the program is still loaded.
     async fn conclude(
         &mut self,
+        case: &Case,
         link: Link,
         told: Told,
         conclude: &mut (dyn FnMut(&[u8]) -> Finished + Send),
@@ -182,13 +169,12 @@ impl<'g> Calls<'g> {
                 Finished::new(Verdict::ExitedEarly, format!("it ended with exit code {code} before it answered"))
             }
         };
-        if told.spent || self.ground.task.determinism.clock == Clock::Cpu {
+        if told.spent || self.ground.by_cpu() {
             let result = link.finish().await?;
             self.ground.note(&result);
-            let ended = self.ground.ended_by(&result);
             // It was just in time to answer, and too late by the clock that counts.
-            if ended.verdict == Verdict::Timeout {
-                return Ok(ended);
+            if let Some(late) = self.ground.too_late(case, &result) {
+                return Ok(late);
             }
         } else {
             self.link = Some(link);
@@ -216,7 +202,7 @@ pub(crate) async fn load(
     // The harness is there; what it takes from now on is the program's own time.
     let start = Instant::now();
     if matches!(&heard, Heard::Frame(frame) if is_here(frame)) {
-        heard = link.next(start + ground.limits.wall + GRACE).await;
+        heard = link.next(start + ground.patience(ground.limits.wall) + GRACE).await;
     }
     let wall_ms = milliseconds(start.elapsed());
     let failed = |finished: Finished| Ok(Err(Finished { wall_ms, ..finished }));

@@ -73,6 +73,11 @@ impl JudgeError {
         }
     }
 
+    /// Whether the audit trail has been told already, or cannot be: of a caller who was turned away there is one entry.
+    pub(crate) fn is_recorded(&self) -> bool {
+        matches!(self, Self::Run(RunError::Admission(_) | RunError::Audit(_)))
+    }
+
     /// Whether the host failed, not the task: another try may succeed.
     #[must_use]
     pub fn is_infrastructure(&self) -> bool {

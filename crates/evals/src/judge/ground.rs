@@ -17,6 +17,9 @@ use super::tests::Testers;
 /// How much longer than its own limit a case may seem to take from outside.
 pub(crate) const GRACE: Duration = Duration::from_millis(1500);
 
+/// How long one sandbox serves at most: beyond that the next case gets a new one.
+const SERVES: Duration = Duration::from_hours(1);
+
 /// Where time is counted on the processors, the wall gives this much more.
 const WALL_FOR_CPU: u32 = 20;
 
@@ -66,9 +69,34 @@ impl Ground {
         case.wall().unwrap_or(self.limits.wall)
     }
 
+    /// Whether time limits count processor time.
+    pub(crate) fn by_cpu(&self) -> bool {
+        self.task.determinism.clock == Clock::Cpu
+    }
+
+    /// How long something that may take `time` is waited for. Where processor time counts, its sandbox knows when it is
+    /// up, and the wall is there for those that sleep.
+    pub(crate) fn patience(&self, time: Duration) -> Duration {
+        if self.by_cpu() { time.saturating_mul(WALL_FOR_CPU) + 2 * GRACE } else { time }
+    }
+
+    /// That a sandbox took longer than its case may, by the clock that counts, whatever it had answered by then.
+    pub(crate) fn too_late(&self, case: &Case, result: &ExecResult) -> Option<Finished> {
+        let ended = self.ended_by(result);
+        if self.by_cpu() && result.usage.cpu_ms > milliseconds(self.time(case)) {
+            return Some(Finished::new(Verdict::Timeout, "it did not end in time"));
+        }
+        Some(ended).filter(|ended| ended.verdict == Verdict::Timeout)
+    }
+
     /// The limits of a sandbox that serves for `wall`; never more than the ceiling.
     pub(crate) fn sandbox(&self, wall: Duration) -> LimitsSpec {
         LimitsSpec { wall_ms: Some(milliseconds(wall.min(self.engine.longest()))), ..self.task.limits.clone() }
+    }
+
+    /// The limits of a sandbox in which the harness serves cases, or one of them where its own processor time counts.
+    pub(crate) fn serving(&self, case: &Case) -> LimitsSpec {
+        if self.by_cpu() { self.alone(case) } else { self.sandbox(SERVES.max(self.time(case) * 2 + GRACE)) }
     }
 
     /// The limits of a sandbox for one case alone.

@@ -12,9 +12,12 @@ mod formats;
 mod ground;
 mod link;
 mod programs;
+mod record;
+mod relay;
 mod result;
 mod score;
 mod scripts;
+mod tally;
 mod task;
 mod tests;
 mod text;
@@ -28,11 +31,12 @@ use std::time::Duration;
 use engine::{Caller, Engine};
 use types::{ExecRequest, LimitsSpec, Network, Policy};
 
-pub use batch::{BatchError, Out, Progress, Summary, batch};
+pub use batch::{BatchError, Out, Progress, batch};
 pub use error::JudgeError;
 pub use extract::extract_code;
 pub use feedback::for_prompt;
 pub use result::{CaseResult, Judged, Trust, Verdict};
+pub use tally::{PassAt, Summary};
 pub use task::{Case, Clock, Compare, Determinism, Extract, Group, GroupScore, Runner, Sharing, Stop, Task};
 pub use value::{Int, LiteralError, Tag, Value, WireError};
 
@@ -42,6 +46,7 @@ use claims::Claims;
 use feedback::Teller;
 use ground::Ground;
 use programs::Programs;
+use record::Account;
 use result::Finished;
 use task::{Call, Plan};
 use tests::{Testers, Tests};
@@ -111,13 +116,25 @@ impl Judge {
         Self { overlay, ..self }
     }
 
-    /// Judges a task. A failure of the host is tried once more: it is never a wrong answer.
+    /// Judges a task. A failure of the host is tried once more: it is never a wrong answer. What came of it is in the
+    /// audit trail before it is returned.
     pub async fn judge(&self, task: &Task) -> Result<Judged, JudgeError> {
+        self.judge_as(engine::new_id("judge"), task).await
+    }
+
+    /// The same under a name that was there before.
+    async fn judge_as(&self, id: String, task: &Task) -> Result<Judged, JudgeError> {
         let task = self.overlay.over(task.clone());
-        match self.judge_once(task.clone()).await {
+        let account = Account::open(&self.caller, &task);
+        let judged = match self.judge_once(task.clone()).await {
             Err(error) if error.is_infrastructure() => self.judge_once(task).await,
             other => other,
+        };
+        if !judged.as_ref().is_err_and(JudgeError::is_recorded) {
+            let entry = account.close(&id, judged.as_ref());
+            self.engine.audit().record(entry).await.map_err(engine::RunError::from)?;
         }
+        Ok(Judged { id, ..judged? })
     }
 
     async fn judge_once(&self, task: Task) -> Result<Judged, JudgeError> {
@@ -129,25 +146,41 @@ impl Judge {
             task,
             Arc::clone(&self.testers),
         )?;
-        let mut bench = Bench::new(&ground);
+        let ways = ways(&ground.task)?;
+        let mut bench = Bench::new(&ground, &ways);
         let mut teller = Teller::new(&ground);
         let mut cases = Vec::with_capacity(ground.task.cases.len());
         let mut stopped = false;
-        for (index, case) in ground.task.cases.iter().enumerate() {
+        for (index, (case, way)) in ground.task.cases.iter().zip(&ways).enumerate() {
             let name = case.shown_name(index);
-            let plan = case.plan().map_err(|why| JudgeError::Case { case: name.clone(), why })?;
             let finished = if stopped {
                 Finished::new(Verdict::NotRun, "a case before it failed")
             } else {
-                bench.run(case, &plan).await?
+                bench.run(case, way).await?
             };
             stopped |= ground.task.stop == Stop::FirstFailure && finished.verdict != Verdict::Pass;
-            teller.add(case, &plan, &name, &finished);
+            teller.add(case, &way.plan, &name, &finished);
             cases.push(shown(name, case, finished));
         }
         bench.finish().await?;
         Ok(judged(&ground, cases, teller))
     }
+}
+
+/// What a case asks, and whether a test of it is nothing but claims.
+struct Way {
+    plan: Plan,
+    claims: Option<Claims>,
+}
+
+/// Reads what every case asks.
+fn ways(task: &Task) -> Result<Vec<Way>, JudgeError> {
+    let way = |(index, case): (usize, &Case)| {
+        let plan = case.plan().map_err(|why| JudgeError::Case { case: case.shown_name(index), why })?;
+        let claims = if let Plan::Test(test) = &plan { Claims::of(test, task) } else { None };
+        Ok(Way { plan, claims })
+    };
+    task.cases.iter().enumerate().map(way).collect()
 }
 
 /// The ways to run a case, each with what it keeps from one to the next.
@@ -160,18 +193,20 @@ struct Bench<'g> {
 }
 
 impl<'g> Bench<'g> {
-    fn new(ground: &'g Ground) -> Self {
+    fn new(ground: &'g Ground, ways: &[Way]) -> Self {
+        let is_call = |way: &&Way| matches!(way.plan, Plan::Call(_)) || way.claims.is_some();
+        let is_test = |way: &&Way| matches!(way.plan, Plan::Test(_)) && way.claims.is_none();
         Self {
             ground,
-            calls: Calls::new(ground),
+            calls: Calls::new(ground, ways.iter().filter(is_call).count()),
             programs: Programs::new(ground),
-            tests: Tests::new(ground),
+            tests: Tests::new(ground, ways.iter().filter(is_test).count()),
             checkers: Checkers::new(ground),
         }
     }
 
-    async fn run(&mut self, case: &Case, plan: &Plan) -> Result<Finished, JudgeError> {
-        match plan {
+    async fn run(&mut self, case: &Case, way: &Way) -> Result<Finished, JudgeError> {
+        match &way.plan {
             Plan::Call(call) => {
                 let finished = if self.ground.is_python() {
                     self.calls.run(case, call).await?
@@ -182,8 +217,8 @@ impl<'g> Bench<'g> {
             }
             Plan::Program(io) => self.programs.run(case, io, &mut self.checkers).await,
             Plan::Test(test) => {
-                if let Some(claims) = Claims::of(test, &self.ground.task)
-                    && let Some(finished) = self.calls.claims(case, &claims).await?
+                if let Some(claims) = &way.claims
+                    && let Some(finished) = self.calls.claims(case, claims).await?
                 {
                     return Ok(finished);
                 }
@@ -221,7 +256,7 @@ fn judged(ground: &Ground, cases: Vec<CaseResult>, teller: Teller<'_>) -> Judged
     let total = cases.len();
     let spent = ground.spent();
     Judged {
-        id: engine::new_id("judge"),
+        id: String::new(),
         task_id: ground.task.task_id.clone(),
         score: score::score(&ground.task, &cases),
         passed,

@@ -64,7 +64,8 @@ async fn conclude(
     result: &ExecResult,
     checkers: &mut Checkers<'_>,
 ) -> Result<Finished, JudgeError> {
-    if let Some(finished) = bad_end(ground, io, result) {
+    let late = ground.too_late(case, result).filter(|_| ground.by_cpu() && result.outcome.is_ok());
+    if let Some(finished) = late.or_else(|| bad_end(ground, io, result)) {
         return Ok(finished.with_output(short(&result.stdout)));
     }
     let output = short(&result.stdout);

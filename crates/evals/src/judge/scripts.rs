@@ -7,7 +7,7 @@ use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
 use super::result::{Finished, Verdict};
-use super::task::{Call, Case, Clock};
+use super::task::{Call, Case};
 use super::value::{Value, short};
 
 /// Judges one case.
@@ -37,8 +37,10 @@ pub(crate) async fn run(ground: &Ground, case: &Case, call: &Call) -> Result<Fin
     let finished = match heard {
         Heard::Late => Finished::new(Verdict::Timeout, "it did not end in time"),
         Heard::Over => by_end,
-        Heard::Frame(_) if by_end.verdict == Verdict::Timeout && ground.task.determinism.clock == Clock::Cpu => by_end,
-        Heard::Frame(frame) => judge_frame(case, call, &frame),
+        Heard::Frame(frame) => match ground.too_late(case, &result).filter(|_| ground.by_cpu()) {
+            Some(late) => late,
+            None => judge_frame(case, call, &frame),
+        },
     };
     Ok(Finished { wall_ms, ..finished })
 }

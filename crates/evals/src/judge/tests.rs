@@ -1,4 +1,5 @@
 //! Test programs: the test in one sandbox, the tested code in another, and calls between them carried by the judge.
+//! Where processor time counts, both are for one test alone, and each has the test's time for itself.
 //!
 //! Nothing that tested code sends is a verdict. It is data, read and written anew before the test sees it, and the test
 //! never asks it whether two values are equal.
@@ -8,19 +9,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use types::{ExecRequest, Policy, Source};
+use types::{ExecRequest, ExecResult, Policy, Source};
 
 use super::calls::{load, names, raised};
-use super::claims::Claims;
 use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
+use super::relay::{Relay, Said, died, said};
 use super::result::{Finished, Trust, Verdict};
-use super::task::{Case, Plan, Sharing, Test};
+use super::task::{Case, Runner, Sharing, Test};
 use super::value::{Value, shorter};
 
-/// How long one sandbox serves at most.
-const SERVES: Duration = Duration::from_hours(1);
 /// How long one that may serve other tasks does.
 const FRESH: Duration = Duration::from_mins(10);
 /// Sandboxes for tests that wait for their next task.
@@ -42,6 +41,8 @@ pub(crate) struct Tester {
     link: Link,
     /// What it was started with; another task may need something else.
     request: ExecRequest,
+    /// Whether it has imported what unittest's tests need.
+    has_unittest: bool,
     since: Instant,
 }
 
@@ -50,10 +51,10 @@ pub(crate) struct Tester {
 pub(crate) struct Testers(Mutex<Vec<Tester>>);
 
 impl Testers {
-    fn take(&self, request: &ExecRequest) -> Option<Tester> {
+    fn take(&self, request: &ExecRequest, test: &Test) -> Option<Tester> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|tester| tester.since.elapsed() < FRESH);
-        let index = idle.iter().position(|tester| tester.request == *request)?;
+        let index = idle.iter().position(|tester| tester.request == *request && tester.serves(test))?;
         Some(idle.swap_remove(index))
     }
 
@@ -65,6 +66,17 @@ impl Testers {
     }
 }
 
+impl Tester {
+    fn serves(&self, test: &Test) -> bool {
+        self.has_unittest || !is_for_unittest(test)
+    }
+}
+
+/// Whether a test would import unittest, which takes longer than most tests do.
+fn is_for_unittest(test: &Test) -> bool {
+    test.runner == Runner::Unittest || [&test.source, &test.setup].iter().any(|text| text.contains("unittest"))
+}
+
 /// The sandbox of the tested code, and what tests can call there.
 struct Candidate {
     link: Link,
@@ -72,29 +84,9 @@ struct Candidate {
     missing: Option<String>,
 }
 
-/// What one side said last.
-enum Said {
-    /// Words for the other side.
-    Words(Vec<Value>),
-    /// The verdict's words, from the test's side.
-    Verdict(Vec<Value>),
-    /// The process of this test is gone: late, status, traces left.
-    Ended { late: bool, status: i64, spent: bool },
-    /// Something that is none of these.
-    Nonsense,
-    /// The sandbox is gone.
-    Over,
-    /// Nothing in time.
-    Late,
-}
-
 impl<'g> Tests<'g> {
-    pub(crate) fn new(ground: &'g Ground) -> Self {
-        let is_here = |case: &&Case| match case.plan() {
-            Ok(Plan::Test(test)) => Claims::of(&test, &ground.task).is_none(),
-            _ => false,
-        };
-        let left = ground.task.cases.iter().filter(is_here).count();
+    /// For so many tests.
+    pub(crate) fn new(ground: &'g Ground, left: usize) -> Self {
         Self { ground, tester: None, candidate: None, left, broken: None }
     }
 
@@ -130,7 +122,7 @@ impl<'g> Tests<'g> {
 
     async fn apart(&mut self, case: &Case, test: &Test) -> Result<Finished, JudgeError> {
         // Both sandboxes start at once.
-        let mut tester = self.tester(case).await;
+        let mut tester = self.tester(case, test).await;
         let mut candidate = match self.ready(case).await? {
             Ok(candidate) => candidate,
             Err(broken) => {
@@ -139,17 +131,18 @@ impl<'g> Tests<'g> {
             }
         };
         let number = super::unguessable();
-        let limit = self.ground.time(case);
+        let limit = self.ground.patience(self.ground.time(case));
+        let last = self.left == 0 || self.ground.by_cpu();
         let start = Instant::now();
         let words = |last: bool| vec![Value::int(number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
-        candidate.link.send(words(self.left == 0)).await;
+        candidate.link.send(words(last)).await;
         let mut order = words(false);
         order.push(self.words(test, &candidate.names));
         tester.link.send(order).await;
         let mut relay = Relay {
             tester: &mut tester.link,
             candidate: &mut candidate.link,
-            last: self.left == 0,
+            last,
             verdict: None,
             fault: None,
             over: false,
@@ -158,10 +151,13 @@ impl<'g> Tests<'g> {
         let Relay { verdict, mut fault, over, .. } = relay;
         let wall_ms = milliseconds(start.elapsed());
         let mut memory = None;
-        if tester_lives {
+        if tester_lives && !self.ground.by_cpu() {
             self.tester = Some(tester);
         } else {
-            self.ground.note(&tester.link.kill().await?);
+            let result = tester.link.kill().await?;
+            self.ground.note(&result);
+            let reached = self.reached(case, &result).filter(|_| verdict.is_none() || self.ground.by_cpu());
+            fault = fault.or(reached);
             if verdict.is_none() && fault.is_none() {
                 // Nothing that is tested reaches that sandbox: the host took it.
                 return Err(JudgeError::Interrupted);
@@ -177,6 +173,9 @@ impl<'g> Tests<'g> {
             if over {
                 fault = Some(ended.clone());
             }
+            // Too late by the clock that counts, whatever the test made of its answers.
+            let late = self.ground.too_late(case, &result).filter(|_| self.ground.by_cpu());
+            fault = late.or(fault);
             memory = Some(ended).filter(|ended| ended.verdict == Verdict::Memory);
         }
         let finished = match (memory, fault, verdict) {
@@ -188,20 +187,38 @@ impl<'g> Tests<'g> {
         Ok(Finished { wall_ms, ..finished })
     }
 
-    async fn tester(&mut self, case: &Case) -> Tester {
-        let limits = self.ground.sandbox(SERVES.max(self.ground.time(case) * 2 + GRACE));
+    /// A limit that the test itself has reached. What it was given may be the cause: that is no failure of the host.
+    fn reached(&self, case: &Case, result: &ExecResult) -> Option<Finished> {
+        let ended = self.ground.ended_by(result);
+        let memory = || Some(ended).filter(|ended| ended.verdict == Verdict::Memory);
+        let reached = self.ground.too_late(case, result).or_else(memory)?;
+        Some(Finished { detail: format!("in the test: {}", reached.detail), ..reached })
+    }
+
+    async fn tester(&mut self, case: &Case, test: &Test) -> Tester {
         let request = ExecRequest {
             code: Some(Source(Vec::new())),
             policy: Policy::Off,
             review: false,
-            ..self.ground.harnessed(limits)
+            ..self.ground.harnessed(self.ground.serving(case))
         };
-        if let Some(tester) = self.tester.take().or_else(|| self.ground.testers.take(&request)) {
+        if let Some(tester) = self.tester.take() {
+            if tester.serves(test) {
+                return tester;
+            }
+            self.ground.testers.put(tester);
+        }
+        // One whose own time counts begins with it.
+        let idle = if self.ground.by_cpu() { None } else { self.ground.testers.take(&request, test) };
+        if let Some(tester) = idle {
             return tester;
         }
         let link = Link::open(&self.ground.engine, &self.ground.caller, request.clone());
-        link.send(vec![Value::text("tests")]).await;
-        Tester { link, request, since: Instant::now() }
+        let has_unittest = is_for_unittest(test);
+        let mut order = vec![Value::text("tests")];
+        order.extend(has_unittest.then(|| Value::text("unittest")));
+        link.send(order).await;
+        Tester { link, request, has_unittest, since: Instant::now() }
     }
 
     /// The sandbox of the tested code, loaded.
@@ -211,8 +228,7 @@ impl<'g> Tests<'g> {
         }
         let task = &self.ground.task;
         let order = vec![Value::text("candidate"), Value::text(&task.setup), Value::text(&task.entry)];
-        let limits = self.ground.sandbox(SERVES.max(self.ground.time(case) * 2 + GRACE));
-        let mut link = match load(self.ground, limits, order).await? {
+        let mut link = match load(self.ground, self.ground.serving(case), order).await? {
             Ok(link) => link,
             Err(broken) => {
                 self.broken = Some(broken.clone());
@@ -220,7 +236,7 @@ impl<'g> Tests<'g> {
             }
         };
         let tampered = Finished::new(Verdict::Tampered, "it wrote into the judge's own channel");
-        let heard = link.next(Instant::now() + self.ground.limits.wall + GRACE).await;
+        let heard = link.next(Instant::now() + self.ground.patience(self.ground.limits.wall) + GRACE).await;
         if let Heard::Frame(frame) = heard
             && let Ok(Value::Tuple(words)) = Value::from_wire(&frame)
             && let [Value::Str(kind), names @ Value::Dict(_), missing] = &words[..]
@@ -253,14 +269,13 @@ impl<'g> Tests<'g> {
 
     /// In one process: only where the test itself cannot do without.
     async fn together(&mut self, case: &Case, test: &Test) -> Result<Finished, JudgeError> {
-        let limits = self.ground.sandbox(SERVES.max(self.ground.time(case) * 2 + GRACE));
         let order = vec![Value::text("together"), Value::text(&self.ground.task.setup)];
-        let mut link = match load(self.ground, limits, order).await? {
+        let mut link = match load(self.ground, self.ground.serving(case), order).await? {
             Ok(link) => link,
             Err(broken) => return Ok(broken),
         };
         let nonce = engine::new_id("proof");
-        let limit = self.ground.time(case);
+        let limit = self.ground.patience(self.ground.time(case));
         let start = Instant::now();
         let mut words = self.words(test, &Value::Dict(Vec::new()));
         if let Value::Dict(pairs) = &mut words {
@@ -283,7 +298,8 @@ impl<'g> Tests<'g> {
         };
         let result = link.kill().await?;
         self.ground.note(&result);
-        let finished = match (fault, verdict) {
+        let late = self.ground.too_late(case, &result).filter(|_| self.ground.by_cpu());
+        let finished = match (late.or(fault), verdict) {
             (Some(fault), _) => fault,
             // The end of the test was reached by whoever knows the nonce.
             (None, Some(mut words)) => match words.pop() {
@@ -322,138 +338,6 @@ fn is_builtin(name: &str) -> bool {
 
 /// The harness's word for a test that proxies cannot serve.
 const NEEDS_SHARING: &str = "NeedsSharing";
-
-/// Carries words between a test and what it tests.
-struct Relay<'a> {
-    tester: &'a mut Link,
-    candidate: &'a mut Link,
-    /// Whether nothing is needed of the tested side after this test.
-    last: bool,
-    verdict: Option<Vec<Value>>,
-    /// What the tested side did that no verdict of the test can mend.
-    fault: Option<Finished>,
-    /// Whether its sandbox has ended: how, it will say itself.
-    over: bool,
-}
-
-impl Relay<'_> {
-    /// Until the test has ended. Says which of the two sandboxes can serve the next one.
-    async fn carry(&mut self, deadline: Instant) -> (bool, bool) {
-        let mut candidate_lives = true;
-        loop {
-            let (from_test, said) = tokio::select! {
-                biased;
-                said = said(self.tester, deadline) => (true, said),
-                said = said(self.candidate, deadline), if candidate_lives => (false, said),
-            };
-            match (from_test, said) {
-                (true, Said::Words(words)) => self.candidate.send(words).await,
-                (true, Said::Verdict(words)) => self.verdict = Some(words),
-                (true, Said::Ended { late, spent, .. }) => {
-                    if late && self.fault.is_none() {
-                        self.fault = Some(Finished::new(Verdict::Timeout, "it did not end in time"));
-                    }
-                    let ends = candidate_lives && !self.last && self.let_go(deadline).await;
-                    return (!spent, ends);
-                }
-                (true, Said::Over | Said::Nonsense) => return (false, false),
-                (false, Said::Words(words)) => self.pass_on(words).await,
-                (false, Said::Ended { late, status, .. }) => {
-                    candidate_lives = false;
-                    self.gone(died(late, status)).await;
-                }
-                (false, Said::Over) => {
-                    candidate_lives = false;
-                    self.over = true;
-                    self.gone(Finished::new(Verdict::Crashed, "its process was killed")).await;
-                }
-                (false, Said::Verdict(_) | Said::Nonsense) => {
-                    candidate_lives = false;
-                    self.gone(Finished::new(Verdict::Tampered, "it wrote into the judge's own channel")).await;
-                }
-                (_, Said::Late) => {
-                    self.fault.get_or_insert(Finished::new(Verdict::Timeout, "it did not end in time"));
-                    return (false, false);
-                }
-            }
-        }
-    }
-
-    /// Words of tested code for the test: values, exceptions, or a reason why there is neither.
-    async fn pass_on(&mut self, words: Vec<Value>) {
-        match &words[..] {
-            [Value::Str(kind), ..] if matches!(kind.as_str(), "ok" | "raised" | "do") => self.tester.send(words).await,
-            [Value::Str(kind), Value::Str(code)] if kind == "left" => {
-                let detail = format!("it left with sys.exit({}) before it answered", shorter(code, 100));
-                self.gone(Finished::new(Verdict::ExitedEarly, detail)).await;
-            }
-            [Value::Str(kind), Value::Str(what)] if kind == "unsupported" => {
-                let detail = format!("it returned {}", shorter(what, 300));
-                self.gone(Finished::new(Verdict::UnsupportedValue, detail)).await;
-            }
-            _ => self.gone(Finished::new(Verdict::Tampered, "it wrote into the judge's own channel")).await,
-        }
-    }
-
-    async fn gone(&mut self, fault: Finished) {
-        self.fault.get_or_insert(fault);
-        self.tester.send(vec![Value::text("gone")]).await;
-    }
-
-    /// Ends the tested side's process of this test. Whether the sandbox can serve another.
-    async fn let_go(&mut self, deadline: Instant) -> bool {
-        self.candidate.send(vec![Value::text("end")]).await;
-        loop {
-            match said(self.candidate, deadline).await {
-                // What was still under way when the test ended does not matter.
-                Said::Words(_) | Said::Verdict(_) => {}
-                Said::Ended { late, spent, .. } => return !late && !spent,
-                Said::Nonsense | Said::Over | Said::Late => return false,
-            }
-        }
-    }
-}
-
-/// The next thing that one side says.
-async fn said(link: &mut Link, deadline: Instant) -> Said {
-    loop {
-        let frame = match link.next(deadline).await {
-            Heard::Frame(frame) => frame,
-            Heard::Over => return Said::Over,
-            Heard::Late => return Said::Late,
-        };
-        let Ok(Value::Tuple(words)) = Value::from_wire(&frame) else { return Said::Nonsense };
-        match &words[..] {
-            [Value::Str(kind)] if kind == "here" || kind == "loaded" => {}
-            [Value::Str(kind), _number] if kind == "answer" => {
-                return match link.next(deadline).await {
-                    Heard::Frame(frame) => match Value::from_wire(&frame) {
-                        Ok(Value::Tuple(words)) => Said::Verdict(words),
-                        _ => Said::Nonsense,
-                    },
-                    Heard::Over => Said::Over,
-                    Heard::Late => Said::Late,
-                };
-            }
-            [Value::Str(kind), _number, Value::Bool(late), status, _cpu, Value::Bool(spent)] if kind == "ended" => {
-                return Said::Ended { late: *late, status: status.as_int().unwrap_or(1), spent: *spent };
-            }
-            _ => return Said::Words(words),
-        }
-    }
-}
-
-/// How a process that should still be there has gone.
-fn died(late: bool, status: i64) -> Finished {
-    if late {
-        return Finished::new(Verdict::Timeout, "it did not end in time");
-    }
-    if status & 0x7f != 0 {
-        return Finished::new(Verdict::Crashed, format!("it was ended by signal {}", status & 0x7f));
-    }
-    let code = (status >> 8) & 0xff;
-    Finished::new(Verdict::ExitedEarly, format!("it ended with exit code {code} before it answered"))
-}
 
 /// What the test said of itself.
 fn told(words: &[Value], missing: Option<&str>) -> Finished {

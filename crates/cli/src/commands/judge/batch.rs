@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::{Engine, Settings};
-use evals::judge::{self, Out, Progress, Summary};
+use evals::judge::{self, Out, PassAt, Progress, Summary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use types::ExecRequest;
 
@@ -97,8 +97,12 @@ fn show(bar: &ProgressBar, progress: Progress) {
 fn tell(summary: &Summary) {
     let Summary { tasks, all_passed, errors, mean_score, pass_at } = summary;
     let mut text = format!("saggar: {tasks} tasks, {all_passed} passed, {errors} errors, mean score {mean_score:.4}");
-    for (k, share) in pass_at {
-        text = format!("{text}, pass@{k} {share:.4}");
+    for PassAt { k, share, tasks, left_out } in pass_at {
+        let of = if *left_out > 0 { format!(" (of {tasks} tasks)") } else { String::new() };
+        text = format!("{text}, pass@{k} {share:.4}{of}");
+    }
+    if *errors > 0 {
+        text = format!("{text}; errors have neither passed nor failed, and are left out of the score and of pass@k");
     }
     Live::say(&text);
 }
