@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use types::{ErrorBody, ErrorCode};
 
 use super::error::JudgeError;
+use super::record::hex;
 use super::tally::{Found, Summary, Tally};
 use super::task::Task;
 use super::{Judge, Judged};
@@ -246,8 +247,7 @@ async fn judge_text(judge: &Judge, text: &str) -> Result<Judged, JudgeError> {
 /// By the line itself, so that the same line has the same name whenever it is judged.
 fn id_of(text: &str) -> String {
     let hash = Sha256::digest(text.trim().as_bytes());
-    let hex = hash.iter().take(16).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    format!("judge_{hex}")
+    format!("judge_{}", hex(&hash[..16]))
 }
 
 /// The caller's own name of a line, also of one that cannot be judged.

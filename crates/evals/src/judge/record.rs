@@ -74,7 +74,7 @@ impl Account {
             key: caller.key().map(str::to_owned),
             task_id: task.task_id.as_ref().map(|id| short(&id.to_string())),
             language: short(task.language()),
-            code: Code { sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(), bytes: task.code.len() },
+            code: Code { sha256: hex(&hash), bytes: task.code.len() },
             policy: task.policy,
             cases: task.cases.len(),
             told: None,
@@ -132,6 +132,11 @@ fn outcome(judged: &Judged) -> &'static str {
 /// An error's code as it is written.
 fn name(code: ErrorCode) -> String {
     serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Bytes as they are written.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 fn short(text: &str) -> String {

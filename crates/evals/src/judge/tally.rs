@@ -142,9 +142,16 @@ mod tests {
             (0..times).for_each(|_| tally.add(&found));
         };
         // One of five passes; one of four does, and one broke; all broke.
-        (add("a", Some(1.0), 1), add("a", Some(0.0), 4));
-        (add("b", Some(1.0), 1), add("b", Some(0.5), 3), add("b", None, 1));
-        add("c", None, 5);
+        for (task, score, times) in [
+            ("a", Some(1.0), 1),
+            ("a", Some(0.0), 4),
+            ("b", Some(1.0), 1),
+            ("b", Some(0.5), 3),
+            ("b", None, 1),
+            ("c", None, 5),
+        ] {
+            add(task, score, times);
+        }
         let summary = tally.summary();
         assert_eq!((summary.tasks, summary.all_passed, summary.errors), (15, 2, 6));
         assert!((summary.mean_score - 3.5 / 9.0).abs() < 1e-12, "{summary:?}");
