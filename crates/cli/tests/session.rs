@@ -6,12 +6,12 @@ mod common;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use common::session::{Server, saggar};
 use common::{converse, eventually, folder, json, keeper_of, processes_with, send, text};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn without_a_server_the_answer_is_125_and_says_what_to_do() {
@@ -268,4 +268,111 @@ fn interpreters_are_listed_interrupted_and_restarted() {
     server.json(&["restart", id, "--json"]);
     let anew = server.json_of(&["run", id, "--json", "-c", "x"]);
     assert_eq!(anew["exception"]["type"], "NameError", "{anew}");
+}
+
+/// What is in a folder of the state folder, by how names begin.
+fn names(home: &Path, folder: &str, begin: &str) -> Vec<String> {
+    let entries = fs::read_dir(home.join(folder)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name.starts_with(begin)).collect()
+}
+
+#[test]
+fn a_server_killed_at_any_moment_of_a_snapshot_leaves_whole_ones_and_nothing_else() {
+    let home = folder("session-killed-snapshots");
+    let rounds = if std::env::var_os("SAGGAR_TEST_LONG").is_some() { 60 } else { 6 };
+    let mark = &format!("99{}", std::process::id());
+    let mut told: Vec<(String, String)> = Vec::new();
+    for round in 0..rounds {
+        let mut server = Server::start_in(&home);
+        let id = &server.create();
+        let content = format!("round {round}");
+        let script = format!("sleep {mark} >/dev/null 2>&1 & for i in $(seq 50); do echo {content} > f$i; done");
+        assert!(server.run(&["exec", id, "--", "bash", "-c", &script]).status.success());
+        let asked: Vec<Child> = (0..3)
+            .map(|_| server.session(&["snapshot", id, "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn())
+            .map(Result::unwrap)
+            .collect();
+        // Each round a little later, over about the time that three of them take.
+        let moment = std::time::Instant::now() + std::time::Duration::from_micros(round * 90_000 / rounds);
+        while std::time::Instant::now() < moment {
+            std::thread::yield_now();
+        }
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        for child in asked {
+            let output = child.wait_with_output().unwrap();
+            if output.status.success() {
+                told.push((json(&output)["id"].as_str().unwrap().to_owned(), content.clone()));
+            }
+        }
+        eventually("the end of all processes", || processes_with(mark).is_empty());
+    }
+    let server = Server::start_in(&home);
+    let id = server.create();
+    let kept = server.json(&["snapshots", "--json"]);
+    let kept: Vec<&Value> = kept.as_array().unwrap().iter().collect();
+    for (id, _) in &told {
+        assert!(kept.iter().any(|snapshot| snapshot["id"] == id.as_str()), "{id} was told and is lost");
+    }
+    // One that had no lock yet is left alone for some seconds.
+    eventually("the end of half-made layers", || {
+        assert!(saggar(&home, &["image", "list"]).output().unwrap().status.success());
+        names(&home, "layers", "new-").is_empty()
+    });
+    let mut wanted: Vec<&str> =
+        kept.iter().flat_map(|s| s["layers"].as_array().unwrap()).filter_map(Value::as_str).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut layers = names(&home, "layers", "snap-");
+    layers.sort();
+    assert_eq!(layers, wanted, "every layer is of a snapshot, and all of them are there");
+    eventually("the end of disks of dead sessions", || {
+        let other = server.create();
+        assert!(server.run(&["kill", &other]).status.success());
+        names(&home, "sessions", "ses_") == [id.as_str()] && names(&home, "sessions", "new-").is_empty()
+    });
+    for (snapshot, content) in &told {
+        let copy = server.json(&["create", "--from", snapshot, "--json"])["id"].as_str().unwrap().to_owned();
+        let output = server.run(&["exec", &copy, "--", "bash", "-c", "cat f* | sort | uniq -c | xargs"]);
+        assert_eq!(text(&output.stdout), format!("50 {content}\n"));
+        assert!(server.run(&["kill", &copy]).status.success());
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&*home.to_string_lossy()), "{mounts}");
+}
+
+#[test]
+fn what_changed_and_archives_of_snapshots_from_the_command_line() {
+    let server = Server::start("archives");
+    let id = &server.create();
+    let sh = |id: &str, script: &str| {
+        let output = server.run(&["exec", id, "--", "bash", "-c", script]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    sh(id, "echo one > f; echo x > gone; sleep 1000 > /dev/null 2>&1 &");
+    server.json(&["snapshot", id, "--name", "first", "--json"]);
+    sh(id, "echo two > f; rm gone; echo n > n");
+    let changes = server.run(&["diff", "first", id]);
+    assert_eq!(text(&changes.stdout), "changed /work/f\nremoved /work/gone\nadded   /work/n\n");
+    let changes = server.json(&["diff", "first", id, "--json"]);
+    assert_eq!(changes["entries"][1], json!({"path": "/work/gone", "change": "removed", "kind": "file", "bytes": 2}));
+    server.json(&["snapshot", id, "--name", "second", "--json"]);
+    assert_eq!(sh(id, "cat /proc/[0-9]*/comm | grep -c sleep"), "1\n", "processes go on");
+    let archive = server.home.join("second.tar");
+    let archive = archive.to_str().unwrap();
+    let written = server.json(&["export", "second", archive, "--json"]);
+    assert_eq!(written["bytes"], fs::metadata(archive).unwrap().len());
+    server.json(&["import", archive, "--name", "back", "--json"]);
+    let copy = server.json(&["create", "--from", "back", "--json"])["id"].as_str().unwrap().to_owned();
+    assert_eq!(sh(&copy, "ls; cat f"), "f\nn\ntwo\n");
+    assert_eq!(server.run(&["export", "nothing", archive]).status.code(), Some(125));
+    fs::write(archive, "no tar").unwrap();
+    assert_eq!(server.run(&["import", archive]).status.code(), Some(2));
+    sh(id, "exec 5>open; sleep 1001 >/dev/null 2>&1 &");
+    let refused = server.run(&["snapshot", id]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("sleep /work/open") && text(&refused.stderr).contains("--kill"));
+    assert!(server.run(&["snapshot", id, "--kill"]).status.success());
+    assert_eq!(sh(id, "cat /proc/[0-9]*/comm | grep -c sleep"), "1\n", "only who wrote was ended");
 }

@@ -10,7 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::sessions::{create, open, out, scratch, shell};
-use engine::{Caller, CellSpec, CommandSpec, Engine, Heard, Listener, Running, Session, Snapshot, SnapshotSpec};
+use engine::{
+    Caller, CellSpec, CommandSpec, Difference, Engine, Heard, Listener, Running, Session, SessionSpec, Snapshot,
+    SnapshotSpec,
+};
 use types::{ErrorCode, Outcome};
 
 /// A program that is told when to go on.
@@ -208,4 +211,80 @@ async fn nothing_that_a_process_still_holds_can_change_a_snapshot() {
     assert_eq!(layer(&state, &before), kept);
     engine.rollback_session(&Caller::default(), session.id(), &before.id).await.unwrap();
     assert_eq!(out(&engine, &session, "cat d/f").await, "kept\n");
+}
+
+/// What changed, one word and one path each.
+async fn diff(engine: &Engine, from: &str, to: &str) -> Vec<String> {
+    let found = engine.diff(&Caller::default(), from, to).await.unwrap();
+    assert!(!found.truncated);
+    let word = |entry: &Difference| {
+        format!("{} {}", serde_json::to_value(entry.change).unwrap().as_str().unwrap(), entry.path)
+    };
+    found.entries.iter().map(word).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_is_told_between_snapshots_and_now() {
+    let engine = open(&scratch("diff"));
+    let session = create(&engine).await;
+    let make = "mkdir -p d/e old; echo 1 > d/a; echo 2 > d/b; echo 3 > d/e/c; echo 4 > old/x; ln -s a d/l; echo same > s; echo h > ~/h";
+    out(&engine, &session, make).await;
+    let first = snapshot(&engine, &session).await;
+    assert!(diff(&engine, &first.id, session.id()).await.is_empty(), "nothing changed yet");
+    let change = "echo 9 > d/a; rm d/b; rm -r old; mkdir old; echo 5 > old/y; chmod 600 d/e/c; ln -sfn b d/l; echo same > s; touch s; echo n > new; rm ~/h; mkdir ~/h";
+    out(&engine, &session, change).await;
+    let changes = [
+        "changed /home/user/h",
+        "changed /work/d/a",
+        "removed /work/d/b",
+        "changed /work/d/e/c",
+        "changed /work/d/l",
+        "added /work/new",
+        "removed /work/old/x",
+        "added /work/old/y",
+    ];
+    assert_eq!(diff(&engine, &first.id, session.id()).await, changes);
+    let second = snapshot(&engine, &session).await;
+    assert_eq!(diff(&engine, &first.id, &second.id).await, changes);
+    assert!(diff(&engine, &second.id, session.id()).await.is_empty());
+    let back = diff(&engine, &second.id, &first.id).await;
+    assert!(back.contains(&"added /work/d/b".to_owned()) && back.contains(&"removed /work/new".to_owned()), "{back:?}");
+    assert_eq!(back.len(), changes.len());
+    let missing = engine.diff(&Caller::default(), "nothing", session.id()).await.unwrap_err();
+    assert_eq!(missing.code(), ErrorCode::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_goes_out_as_a_layer_and_comes_back_the_same() {
+    let engine = open(&scratch("export"));
+    let session = create(&engine).await;
+    let caller = Caller::default();
+    let tree = "cd /; find work home tmp -printf '%p %y %m %U %G %l\\n' | sort; find work home tmp -type f -printf '%p %n %T@\\n' | sed 's/[.][0-9]*$//' | sort; find work home tmp -type f -exec sha256sum {} + | sort";
+    out(&engine, &session, "mkdir -p d/gone k; echo 1 > d/gone/x; echo 2 > d/b; echo y > k/low").await;
+    snapshot(&engine, &session).await;
+    let more = "rm -r d/gone; rm -r k; mkdir k; echo z > k/high; head -c 300000 /dev/urandom > big; ln big two; ln -s /etc/passwd link; mkdir -m 700 p; mkfifo pipe; long=$(printf 'n%.0s' $(seq 180)); mkdir -p $long/$long; echo l > $long/$long/f";
+    out(&engine, &session, more).await;
+    let last = snapshot(&engine, &session).await;
+    out(&engine, &session, "rm pipe").await;
+    let whole = out(&engine, &session, tree).await;
+    let mut archive = engine.export_snapshot(&caller, &last.id).await.unwrap();
+    let mut bytes = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut archive.content, &mut bytes).await.unwrap();
+    assert_eq!(archive.bytes, bytes.len() as u64);
+    let mut names = Vec::new();
+    for entry in tar::Archive::new(&bytes[..]).entries().unwrap() {
+        names.push(String::from_utf8_lossy(&entry.unwrap().path_bytes()).into_owned());
+    }
+    for wanted in ["work/k/.wh..wh..opq", "work/k/high", "work/d/.wh.gone", "work/two"] {
+        assert!(names.iter().any(|name| name == wanted), "{wanted} in {names:?}");
+    }
+    assert!(!names.iter().any(|name| name == "work/k/low"), "{names:?}");
+    let named = SnapshotSpec { name: Some("back".to_owned()), ..SnapshotSpec::default() };
+    let back = engine.import_snapshot(&caller, named, std::io::Cursor::new(bytes)).await.unwrap();
+    assert_eq!(back.layers.len(), 1);
+    let spec = SessionSpec { from: Some("back".to_owned()), ..SessionSpec::default() };
+    let copy = engine.create_session(&caller, spec).await.unwrap();
+    assert_eq!(out(&engine, &copy, tree).await, whole);
+    let hostile = engine.import_snapshot(&caller, SnapshotSpec::default(), &b"no archive at all"[..]).await;
+    assert!(hostile.is_err());
 }

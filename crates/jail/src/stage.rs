@@ -167,11 +167,6 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Where it shows.
-    pub(crate) fn guest(&self) -> &str {
-        &self.guest
-    }
-
     /// Shows the tree in a root that is being put together. Its mount point lies in the run's own, still empty tree.
     pub(crate) fn show(&self) -> Result<(), Errno> {
         let target = Path::new("/new").join(self.guest.trim_start_matches('/'));

@@ -75,6 +75,10 @@ pub trait Place: Send + Sync {
     fn goes_on(&self) -> bool {
         false
     }
+    /// Folders of this host that its disk is made of, topmost first, if it is made of such.
+    fn folders(&self) -> Option<Vec<PathBuf>> {
+        None
+    }
     /// What stands between it and the host.
     fn isolation(&self) -> Isolation;
     /// Comes true when it is gone, and says why. Many may wait.

@@ -1,8 +1,9 @@
 //! The files of a sandbox that stays, and why something could not be done with them.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 use types::{ErrorCode, GuestPath};
 
@@ -105,6 +106,29 @@ pub struct FileContentStream {
     pub bytes: u64,
     /// The bytes.
     pub content: Box<dyn AsyncRead + Send + Unpin>,
+}
+
+impl FileContentStream {
+    /// So many bytes of a regular file of this host.
+    pub(crate) fn of(file: File, bytes: u64) -> Self {
+        Self { bytes, content: Box::new(Content { file: file.take(bytes) }) }
+    }
+}
+
+/// A regular file, read a piece at a time. Its bytes are on a disk of this host, so nobody waits long.
+struct Content {
+    file: io::Take<File>,
+}
+
+impl AsyncRead for Content {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        let read = self.file.read(buffer.initialize_unfilled());
+        std::task::Poll::Ready(read.map(|n| buffer.advance(n)))
+    }
 }
 
 /// What there is to know of one entry of a folder.

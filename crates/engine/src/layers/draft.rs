@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
 
-use super::{CONTENT, DRAFT, Held, LOCK, LayerError, LayerName, LayerRecord, RECORD, Store};
+use super::{ASIDE, CONTENT, DRAFT, Held, LOCK, LayerError, LayerName, LayerRecord, RECORD, Store};
 use crate::remove;
 
 /// A layer that is being made. Dropped unsealed, it is removed; so it is when its maker dies, by the next who opens the
@@ -23,13 +23,14 @@ pub(crate) struct Draft {
 impl Draft {
     pub(super) fn make(root: &Path) -> Result<Self, LayerError> {
         let failed = |source: io::Error| LayerError::Write { source };
-        let folder = root.join(format!("{DRAFT}{}", crate::id::random_hex()));
-        fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
-        let lock = File::create_new(folder.join(LOCK)).map_err(failed)?;
+        let name = crate::id::random_hex();
+        let (aside, folder) = (root.join(format!("{ASIDE}{name}")), root.join(format!("{DRAFT}{name}")));
+        fs::DirBuilder::new().mode(0o700).create(&aside).map_err(failed)?;
+        let lock = File::create_new(aside.join(LOCK)).map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
+        // Only what is locked is called a draft: somebody may be removing those that nobody holds.
+        fs::rename(&aside, &folder).map_err(failed)?;
         let draft = Self { root: root.to_path_buf(), folder, lock: Some(lock) };
-        if let Some(lock) = &draft.lock {
-            flock(lock, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
-        }
         fs::DirBuilder::new().mode(0o755).create(draft.content_path()).map_err(failed)?;
         Ok(draft)
     }

@@ -6,6 +6,7 @@
 
 mod draft;
 mod error;
+mod view;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,9 +22,12 @@ use crate::remove;
 
 pub(crate) use draft::Draft;
 pub use error::LayerError;
+pub(crate) use view::{Entry, Merged, View};
 
 /// How the name of a draft begins; no layer is called so.
 const DRAFT: &str = "new-";
+/// How the name of what will be a draft begins.
+const ASIDE: &str = "making-";
 const RECORD: &str = "record.json";
 const LOCK: &str = "lock";
 /// Where the files of a layer are.
@@ -59,7 +63,11 @@ impl TryFrom<String> for LayerName {
 
     fn try_from(name: String) -> Result<Self, LayerError> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let fits = !name.is_empty() && name.len() <= 100 && name.chars().all(plain) && !name.starts_with(DRAFT);
+        let fits = !name.is_empty()
+            && name.len() <= 100
+            && name.chars().all(plain)
+            && !name.starts_with(DRAFT)
+            && !name.starts_with(ASIDE);
         if fits { Ok(Self(name)) } else { Err(LayerError::Name(name.chars().take(100).collect())) }
     }
 }
@@ -172,9 +180,18 @@ impl Store {
 
     /// Removes every layer that is not in `wanted` and that nobody holds; which they were.
     pub fn collect(&self, wanted: &BTreeSet<LayerName>) -> Result<Vec<(LayerName, LayerRecord)>, LayerError> {
+        self.collect_of("", wanted)
+    }
+
+    /// The same among those whose name begins so.
+    pub(crate) fn collect_of(
+        &self,
+        kind: &str,
+        wanted: &BTreeSet<LayerName>,
+    ) -> Result<Vec<(LayerName, LayerRecord)>, LayerError> {
         let mut removed = Vec::new();
         for (name, record) in self.list()? {
-            if !wanted.contains(&name) && self.remove(&name)? {
+            if name.as_str().starts_with(kind) && !wanted.contains(&name) && self.remove(&name)? {
                 removed.push((name, record));
             }
         }
@@ -202,19 +219,18 @@ impl Store {
 
     /// Removes drafts whose maker is gone.
     fn sweep(&self) -> Result<(), LayerError> {
-        for name in self.names()?.into_iter().filter(|name| name.starts_with(DRAFT)) {
+        for name in self.names()?.into_iter().filter(|name| name.starts_with(DRAFT) || name.starts_with(ASIDE)) {
             let folder = self.root.join(&name);
+            if name.starts_with(ASIDE) && !is_old(&folder) {
+                continue;
+            }
             let free = match File::open(folder.join(LOCK)) {
                 Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).map(|()| Some(lock)),
                 // Without a lock it is seconds old, or its removal was cut short.
                 Err(_) => Ok(None),
             };
-            let is_old = || {
-                let made = fs::metadata(&folder).and_then(|meta| meta.modified());
-                made.is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() > 5))
-            };
             match free {
-                Ok(lock) if lock.is_some() || is_old() => {
+                Ok(lock) if lock.is_some() || is_old(&folder) => {
                     // Somebody else may be at it as well.
                     let _ = remove::folder(&folder);
                 }
@@ -235,4 +251,10 @@ impl Store {
     fn folder(&self, name: &LayerName) -> PathBuf {
         self.root.join(name.as_str())
     }
+}
+
+/// Whether nothing was made or removed in a folder for some seconds.
+pub(crate) fn is_old(folder: &Path) -> bool {
+    let changed = fs::metadata(folder).and_then(|meta| meta.modified());
+    changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() > 5))
 }

@@ -24,7 +24,7 @@ use crate::feedback;
 use crate::review::{self, Reviewed};
 
 /// How long output may still come after a program's end, from others who hold its pipes.
-const AFTERMATH: Duration = Duration::from_millis(100);
+pub(super) const AFTERMATH: Duration = Duration::from_millis(100);
 /// Most programs at once, in one session.
 const MOST_RUNNING: usize = 256;
 

@@ -5,11 +5,13 @@
 
 mod cells;
 mod command;
+mod diff;
 mod error;
 mod registry;
 mod running;
 mod snapshots;
 mod spec;
+mod transfer;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use types::{GuestPath, LimitKind, Limits, Timestamp};
 
 pub use cells::{CellSpec, ContextInfo};
 pub use command::Spoken;
+pub use diff::{Change, Difference, Differences};
 pub use error::SessionError;
 pub(crate) use registry::Registry;
 pub use running::{Heard, Listener, Running};

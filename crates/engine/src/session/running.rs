@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
 use types::{LimitKind, Outcome, Timestamp};
 
+use super::command::AFTERMATH;
 use super::error::SessionError;
 use super::spec::ProcessInfo;
 use crate::backend::{Control, Ended, Process, Stream};
@@ -66,7 +67,8 @@ impl Running {
     /// Takes its output and its end, in place of somebody who waits.
     pub(super) async fn keep_log(self: Arc<Self>, mut process: Process) {
         let mut ended = process.ended;
-        let mut end = None;
+        let (mut end, mut told) = (None, false);
+        let mut aftermath = std::pin::pin!(tokio::time::sleep(AFTERMATH));
         loop {
             tokio::select! {
                 biased;
@@ -74,14 +76,25 @@ impl Running {
                     Some((stream, bytes)) => self.push(stream, &bytes),
                     None => break,
                 },
+                // What it wrote last may still be on its way, and is heard before its end.
                 over = &mut ended, if end.is_none() => {
-                    self.finish(&over);
                     end = Some(over);
+                    aftermath.as_mut().reset(tokio::time::Instant::now() + AFTERMATH);
+                }
+                () = &mut aftermath, if end.is_some() && !told => {
+                    told = true;
+                    if let Some(over) = &end {
+                        self.finish(over);
+                    }
                 }
             }
         }
-        if end.is_none() {
-            self.finish(&ended.await);
+        if !told {
+            let over = match end {
+                Some(over) => over,
+                None => ended.await,
+            };
+            self.finish(&over);
         }
         self.lock().closed = true;
         self.wake();

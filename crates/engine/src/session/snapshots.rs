@@ -66,6 +66,13 @@ pub struct SnapshotSpec {
     pub kill: bool,
 }
 
+impl Snapshot {
+    /// Its layers without those of what its session began with.
+    pub(super) fn own_layers(&self) -> Vec<String> {
+        self.state.split(',').map(str::to_owned).collect()
+    }
+}
+
 impl Engine {
     /// Keeps the disk of a session as it is now. The session goes on with its processes, where its backend can do that.
     pub async fn snapshot_session(
@@ -249,7 +256,7 @@ fn is_for(snapshot: &Snapshot, caller: &Caller) -> bool {
     }
 }
 
-fn check_name(spec: &SnapshotSpec) -> Result<(), RunError> {
+pub(super) fn check_name(spec: &SnapshotSpec) -> Result<(), RunError> {
     let fits = |text: &str, most: usize| text.len() <= most && !text.contains(char::is_control);
     if spec.name.as_ref().is_some_and(|name| name.is_empty() || !fits(name, 100)) || !fits(&spec.note, 4000) {
         return Err(RunError::Request("a name has up to 100 bytes, a note up to 4000, and neither control characters"));
@@ -263,7 +270,7 @@ fn folder(state: &Path) -> PathBuf {
 
 /// There whole or not at all, also for whoever comes after a process that was killed. That it outlives a machine that was
 /// switched off is not waited for: what it names would have to be written first, and that is all of the session's files.
-fn write(state: &Path, snapshot: &Snapshot) -> io::Result<()> {
+pub(super) fn write(state: &Path, snapshot: &Snapshot) -> io::Result<()> {
     let folder = folder(state);
     if !folder.is_dir() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;

@@ -122,7 +122,7 @@ fn serve(
     let mut beside = vec![proc];
     beside.extend(root::namespaces(open).step("open the namespaces")?);
     let users = guest.0 == 0;
-    let kind = stays.map_or(Kind::Run, |_| Kind::Session { users });
+    let kind = stays.map_or(Kind::Run, |extent| Kind::Session { extent, users });
     if stays.is_some() {
         beside.extend(root::own_root().step("open the root")?);
     }

@@ -16,7 +16,7 @@ use types::Layer;
 use super::Step;
 use crate::seccomp::{self, Profile};
 use crate::sys;
-use crate::wire::Trouble;
+use crate::wire::{Extent, Trouble};
 
 /// What is sealed.
 pub(crate) enum Kind {
@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Run,
     /// One that stays.
     Session {
+        /// What lies on its disk.
+        extent: Extent,
         /// Whether it has more than one user, so that its init must be able to become each.
         users: bool,
     },
@@ -160,14 +162,18 @@ pub(super) fn fence_signals() -> Result<(), Errno> {
 ///
 /// Rules are tied to folders as they are, and a sandbox that stays gets new ones with each snapshot. What does not change
 /// there is the root above them, so that its rule is for the whole: what is not its own it cannot write to because the
-/// mounts are read-only. Devices can be made nowhere.
+/// mounts are read-only. Where the root itself is on the disk no rule for it would last; then Landlock is left to what
+/// nobody may do, which is to make devices and to command them.
 fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
+    let lasts = !matches!(kind, Kind::Session { extent: Extent::Root, .. });
+    let handled = if lasts { AccessFs::from_all(NEWEST) } else { devices };
     let read = AccessFs::from_read(NEWEST);
-    let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+    let own = AccessFs::from_all(NEWEST) & !devices;
     let refused = |_| Errno::PERM;
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(NEWEST))
+        .handle_access(handled)
         .map_err(refused)?
         .scope(Scope::from_all(NEWEST))
         .map_err(refused)?
@@ -175,16 +181,18 @@ fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
         .map_err(refused)?;
     let mut add = |path: &str, access| -> Result<(), Errno> {
         let path = PathFd::new(path).map_err(|_| Errno::NOENT)?;
-        (&mut rules).add_rule(PathBeneath::new(path, access)).map_err(refused).map(drop)
+        (&mut rules).add_rule(PathBeneath::new(path, access & handled)).map_err(refused).map(drop)
     };
-    add("/", read)?;
-    let folders: &[&str] = match kind {
-        Kind::Run => &["/work", "/tmp", "/dev/shm"],
-        Kind::Session { .. } => &["/"],
-    };
-    folders.iter().try_for_each(|folder| add(folder, own))?;
     let device = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile;
-    add("/dev", device)?;
+    if lasts {
+        add("/", read)?;
+        let folders: &[&str] = match kind {
+            Kind::Run => &["/work", "/tmp", "/dev/shm"],
+            Kind::Session { .. } => &["/"],
+        };
+        folders.iter().try_for_each(|folder| add(folder, own))?;
+        add("/dev", device)?;
+    }
     if let Kind::Session { .. } = kind {
         add("/dev/pts", device | AccessFs::IoctlDev)?;
         // Some hosts have no such device to show.

@@ -239,7 +239,7 @@ impl Keeper {
                     }
                     ToKeeper::Session(id, order) => {
                         if let Some(sandbox) = self.sandboxes.get_mut(&id) {
-                            sandbox.order(&self.engine, &self.overlays, order, &fds)?;
+                            sandbox.order(&self.engine, order, &fds)?;
                         }
                     }
                     ToKeeper::Cancel(id) => {

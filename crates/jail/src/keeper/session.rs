@@ -10,11 +10,10 @@ use types::LimitKind;
 use super::sandbox::Sandbox;
 use crate::cgroup::Group;
 use crate::channel::Channel;
-use crate::stage::Overlay;
 use crate::swap::Swap;
 use crate::wire::{
-    Cost, Disk, End, Extent, FromKeeper, FromSession, GuestIds, ProcessId, ProcessOrder, SandboxId, SessionNews,
-    SessionOrder, Swapped, ToInit, ToSession, Trouble,
+    Cost, Disk, End, FromKeeper, FromSession, GuestIds, ProcessId, ProcessOrder, SandboxId, SessionNews, SessionOrder,
+    Swapped, ToInit, ToSession, Trouble,
 };
 
 /// What the keeper knows of a sandbox that stays, beyond what it knows of any.
@@ -79,13 +78,7 @@ impl Sandbox {
     }
 
     /// Does what the engine wants of a sandbox that stays.
-    pub(super) fn order(
-        &mut self,
-        engine: &Channel,
-        overlays: &[Overlay],
-        order: SessionOrder,
-        fds: &[OwnedFd],
-    ) -> Result<(), Errno> {
+    pub(super) fn order(&mut self, engine: &Channel, order: SessionOrder, fds: &[OwnedFd]) -> Result<(), Errno> {
         let id = self.id;
         match order {
             SessionOrder::Start(order) => self.start_process(engine, order, fds),
@@ -112,11 +105,11 @@ impl Sandbox {
                 tell(engine, id, SessionNews::Done, None)
             }
             SessionOrder::Swap { disk, kill } => {
-                let swapped = self.swap(&disk, overlays, kill);
+                let (swapped, root) = self.swap(&disk, kill);
                 if let Swapped::Broken(trouble) = &swapped {
                     self.end_by(End::Failed(trouble.clone()));
                 }
-                tell(engine, id, SessionNews::Swapped(swapped), None)
+                tell(engine, id, SessionNews::Swapped(swapped), root.as_ref().map(AsFd::as_fd))
             }
             SessionOrder::Measure => {
                 let counts = self.group.as_ref().map(Group::counts).unwrap_or_default();
@@ -131,13 +124,13 @@ impl Sandbox {
     }
 
     /// Puts another disk in place while everybody stands still.
-    fn swap(&self, disk: &Disk, overlays: &[Overlay], kill: bool) -> Swapped {
+    fn swap(&self, disk: &Disk, kill: bool) -> (Swapped, Option<OwnedFd>) {
         let entry = self.mounts().zip(self.session.as_ref().and_then(|session| session.pids.as_ref()));
-        let (Some((mounts, pids)), Extent::Folders) = (entry, disk.extent) else {
+        let Some((mounts, pids)) = entry else {
             let step = "swap the disk".to_owned();
-            return Swapped::Failed(Trouble { layer: None, step, errno: libc::EOPNOTSUPP });
+            return (Swapped::Failed(Trouble { layer: None, step, errno: libc::EOPNOTSUPP }), None);
         };
-        Swap { mounts: mounts.as_fd(), pids: pids.as_fd(), disk, overlays, kill }.carry_out()
+        Swap { mounts: mounts.as_fd(), pids: pids.as_fd(), disk, kill }.carry_out()
     }
 
     fn start_process(&mut self, engine: &Channel, order: ProcessOrder, fds: &[OwnedFd]) -> Result<(), Errno> {

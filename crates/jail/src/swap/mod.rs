@@ -17,7 +17,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::channel::Channel;
 use crate::init::Step;
-use crate::stage::{self, Overlay};
+use crate::stage;
 use crate::sys::{self, Clone3, Side};
 use crate::wire::{Disk, Swapped, Trouble, Writer};
 
@@ -35,8 +35,6 @@ pub(crate) struct Swap<'a> {
     pub(crate) pids: BorrowedFd<'a>,
     /// The new disk; the old one is among its lower layers.
     pub(crate) disk: &'a Disk,
-    /// Host trees that are shown below folders of the disk.
-    pub(crate) overlays: &'a [Overlay],
     /// Whether processes that write are killed.
     pub(crate) kill: bool,
 }
@@ -56,15 +54,15 @@ impl From<Trouble> for Obstacle {
 }
 
 impl Swap<'_> {
-    /// Has it done, and waits for that.
-    pub(crate) fn carry_out(&self) -> Swapped {
-        let lost = |errno: Errno| Swapped::Broken(trouble("swap the disk", errno));
+    /// Has it done, and waits for that. The root as it is then comes back beside it.
+    pub(crate) fn carry_out(&self) -> (Swapped, Option<OwnedFd>) {
+        let lost = |errno: Errno| (Swapped::Broken(trouble("swap the disk", errno)), None);
         let (ours, theirs) = match Channel::pair() {
             Ok(pair) => pair,
-            Err(errno) => return Swapped::Failed(trouble("make a channel", errno)),
+            Err(errno) => return (Swapped::Failed(trouble("make a channel", errno)), None),
         };
         match (Clone3 { namespaces: 0, cgroup: None }).fork() {
-            Err(errno) => Swapped::Failed(trouble("fork who swaps the disk", errno)),
+            Err(errno) => (Swapped::Failed(trouble("fork who swaps the disk", errno)), None),
             Ok(Side::Child) => {
                 drop(ours);
                 self.enter(&theirs)
@@ -75,7 +73,7 @@ impl Swap<'_> {
                 // If it was interrupted with the new disk in our own table, that must go.
                 let _ = rustix::mount::unmount(stage::DISK, rustix::mount::UnmountFlags::DETACH);
                 match ours.recv() {
-                    Ok(Some((swapped, _))) => swapped,
+                    Ok(Some((swapped, fds))) => (swapped, fds.into_iter().next()),
                     Ok(None) => lost(Errno::CHILD),
                     Err(errno) => lost(errno),
                 }
@@ -93,34 +91,36 @@ impl Swap<'_> {
             Ok(None) => {
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
                 sys::end_after(5);
-                let swapped = match self.live() {
-                    Ok(()) => Swapped::Done,
-                    Err(Obstacle::Writers(writers)) => Swapped::Writers(writers),
-                    Err(Obstacle::Trouble(trouble)) => Swapped::Failed(trouble),
-                    Err(Obstacle::Broken(trouble)) => Swapped::Broken(trouble),
+                let (swapped, root) = match self.live() {
+                    Ok(root) => (Swapped::Done, Some(root)),
+                    Err(Obstacle::Writers(writers)) => (Swapped::Writers(writers), None),
+                    Err(Obstacle::Trouble(trouble)) => (Swapped::Failed(trouble), None),
+                    Err(Obstacle::Broken(trouble)) => (Swapped::Broken(trouble), None),
                 };
-                let _ = tell.send(&swapped, &[]);
+                let beside: Vec<_> = root.iter().map(AsFd::as_fd).collect();
+                let _ = tell.send(&swapped, &beside);
             }
             Err(errno) => drop(tell.send(&Swapped::Failed(trouble("enter the sandbox's processes", errno)), &[])),
         }
         sys::exit_now(0)
     }
 
-    fn live(&self) -> Result<(), Obstacle> {
+    fn live(&self) -> Result<OwnedFd, Obstacle> {
         let own_mounts = format!("{}/proc/self/ns/mnt", stage::HOST_TEXT);
         let own_mounts =
             open(own_mounts, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).step("open the keeper's mounts")?;
         join(self.mounts).step("enter the sandbox's mounts")?;
-        let folders = Folders::open().step("open the disk's folders")?;
+        let folders = Folders::open(self.disk.extent).step("open the disk's folders")?;
         // From here on everybody stands still; they go on when it is dropped, or with the end of this process.
-        let mut hold = Hold::all(getpid().as_raw_nonzero().get());
+        let mut hold = Hold::all(own());
         self.close(&folders, &mut hold)?;
         let moved = hold.standing_on(&folders);
         let swapped = self.swap(&folders, &own_mounts);
         match swapped {
             Ok(()) => {
                 hold.enter(&moved);
-                Ok(())
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                open(c"/", flags, Mode::empty()).map_err(|errno| Obstacle::Broken(trouble("open the root", errno)))
             }
             Err(obstacle) => {
                 if matches!(obstacle, Obstacle::Trouble(_)) {
@@ -155,7 +155,7 @@ impl Swap<'_> {
     }
 
     fn swap(&self, folders: &Folders, own_mounts: &OwnedFd) -> Result<(), Obstacle> {
-        let shown = folders.shown(self.overlays).step("hold what lies on the disk")?;
+        let shown = folders.shown(own()).step("hold what lies on the disk")?;
         join(own_mounts.as_fd()).step("go back to the keeper's mounts")?;
         let new = folders::mount(self.disk).step(crate::keeper::DISK_STEP)?;
         join(self.mounts).step("enter the sandbox's mounts")?;
@@ -163,6 +163,10 @@ impl Swap<'_> {
         folders.replace(&new).map_err(broken)?;
         shown.show().map_err(broken)
     }
+}
+
+fn own() -> i32 {
+    getpid().as_raw_nonzero().get()
 }
 
 fn join(mounts: BorrowedFd<'_>) -> Result<(), Errno> {

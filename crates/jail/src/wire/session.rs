@@ -134,7 +134,7 @@ pub enum SessionNews {
     },
     /// What was asked is done.
     Done,
-    /// What came of putting another disk in place.
+    /// What came of putting another disk in place; the root, which may be another one, travels beside it.
     Swapped(Swapped),
     /// What the whole has cost so far.
     Measured {

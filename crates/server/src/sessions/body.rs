@@ -1,13 +1,14 @@
 //! Content on its way: a request's body as something to read, a file as an answer's body.
 
-use std::io;
+use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use engine::FileContentStream;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::sync::mpsc;
 
 /// The most bytes of one piece.
 const PIECE: usize = 64 << 10;
@@ -101,5 +102,48 @@ impl HttpBody for Outgoing {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+/// Pieces that wait between who writes and who reads.
+const QUEUE: usize = 4;
+
+/// A request's body for somebody who waits for disks.
+pub(super) struct Slow {
+    pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
+    rest: io::Cursor<Vec<u8>>,
+}
+
+impl Slow {
+    pub(super) fn new(mut body: Incoming) -> Self {
+        let (sender, pieces) = mpsc::channel(QUEUE);
+        tokio::spawn(async move {
+            loop {
+                let mut piece = vec![0; PIECE];
+                let read = body.read(&mut piece).await;
+                let is_last = !matches!(read, Ok(n) if n > 0);
+                piece.truncate(*read.as_ref().unwrap_or(&0));
+                if sender.send(read.map(|_| piece)).await.is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        Self { pieces, rest: io::Cursor::default() }
+    }
+}
+
+impl Read for Slow {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = Read::read(&mut self.rest, into)?;
+        if n > 0 || into.is_empty() {
+            return Ok(n);
+        }
+        match self.pieces.blocking_recv() {
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(piece) => {
+                self.rest = io::Cursor::new(piece?);
+                Read::read(&mut self.rest, into)
+            }
+        }
     }
 }

@@ -1,15 +1,20 @@
-//! Snapshots over HTTP: made, listed, gone back to, copied, deleted.
+//! Snapshots over HTTP: made, listed, compared, gone back to, copied, moved elsewhere, deleted.
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::response::Response;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use engine::SnapshotSpec;
 use serde::Deserialize;
+use types::ErrorCode;
 
+use super::body::{Incoming, Outgoing, Slow};
 use super::parse;
+use super::query::Query;
 use crate::error::Refusal;
 use crate::http::{Shared, caller, json};
 
@@ -20,6 +25,9 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/sessions/{id}/fork", post(fork))
         .route("/v1/snapshots", get(list))
         .route("/v1/snapshots/{id}", delete(forget))
+        .route("/v1/snapshots/{id}/archive", get(export))
+        .route("/v1/snapshots/import", post(import))
+        .route("/v1/diff", get(diff))
 }
 
 async fn take(
@@ -83,4 +91,35 @@ async fn forget(
     request: Request,
 ) -> Result<Response, Refusal> {
     json(&shared.engine.delete_snapshot(&caller(&request), &id).await?)
+}
+
+async fn diff(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
+    let query = Query::of(&request);
+    let (Some(from), Some(to)) = (query.get("from"), query.get("to")) else {
+        let hint = "add ?from=SNAPSHOT&to=SESSION to the address";
+        return Err(Refusal::new(ErrorCode::InvalidRequest, "`from` and `to` say what to compare", hint));
+    };
+    json(&shared.engine.diff(&caller(&request), &from, &to).await?)
+}
+
+async fn export(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let archive = shared.engine.export_snapshot(&caller(&request), &id).await?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/vnd.oci.image.layer.v1.tar".to_owned()),
+        (header::CONTENT_LENGTH, archive.bytes.to_string()),
+    ];
+    Ok((headers, Body::new(Outgoing::new(archive))).into_response())
+}
+
+async fn import(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
+    let _underway = shared.runs.begin();
+    let (caller, query) = (caller(&request), Query::of(&request));
+    let spec = SnapshotSpec { name: query.get("name"), note: query.get("note").unwrap_or_default(), kill: false };
+    // What an archive may hold is bounded where it is unpacked.
+    let archive = Slow::new(Incoming::new(request.into_body(), u64::MAX));
+    json(&shared.engine.import_snapshot(&caller, spec, archive).await?)
 }

@@ -112,9 +112,19 @@ pub(super) fn place(server: &Server, id: &str, file: &InputFile) -> Result<(), F
 }
 
 fn upload(server: &Server, id: &str, src: &Path, dest: &str) -> Result<Value, Failure> {
-    let path = at(id, "files", dest);
+    let runs = || fs::metadata(src).is_ok_and(|meta| meta.permissions().mode() & 0o100 != 0);
+    let mode = match () {
+        () if is_standard(src) => "",
+        () if runs() => "&mode=755",
+        () => "&mode=644",
+    };
+    send(server, "PUT", &format!("{}{mode}", at(id, "files", dest)), src)
+}
+
+/// Sends a file, or standard input.
+pub(super) fn send(server: &Server, method: &str, path: &str, src: &Path) -> Result<Value, Failure> {
     if is_standard(src) {
-        return server.json("PUT", &path, Content::Stream(&mut io::stdin().lock()));
+        return server.json(method, path, Content::Stream(&mut io::stdin().lock()));
     }
     let unreadable = |error| Failure::input(src, error);
     let mut file = File::open(src).map_err(unreadable)?;
@@ -122,11 +132,9 @@ fn upload(server: &Server, id: &str, src: &Path, dest: &str) -> Result<Value, Fa
     if meta.is_dir() {
         return Err(unreadable(io::ErrorKind::IsADirectory.into()));
     }
-    let mode = if meta.permissions().mode() & 0o100 == 0 { "644" } else { "755" };
-    let path = format!("{path}&mode={mode}");
     // What is no regular file says nothing of its length.
     let content = if meta.is_file() { Content::File(meta.len(), &mut file) } else { Content::Stream(&mut file) };
-    server.json("PUT", &path, content)
+    server.json(method, path, content)
 }
 
 pub(super) fn is_standard(path: &Path) -> bool {
@@ -135,30 +143,35 @@ pub(super) fn is_standard(path: &Path) -> bool {
 
 impl Get {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
-        let Answer { bytes, mut body } = server.ask("GET", &at(&self.id, "files", &self.src), Content::Nothing)?;
-        let bytes = bytes.ok_or_else(|| broken(io::ErrorKind::InvalidData.into()))?;
-        if is_standard(&self.dest) {
-            copy_all(&mut body, bytes, &mut io::stdout().lock(), Path::new("standard output"))?;
-            return Ok(0);
-        }
+        let answer = server.ask("GET", &at(&self.id, "files", &self.src), Content::Nothing)?;
         let name = self.src.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let dest = if self.dest.is_dir() { self.dest.join(name) } else { self.dest };
-        let failed = |source| Failure::from(RunError::Output { path: dest.clone(), source });
-        // Under another name until it is whole.
-        let folder = dest.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let partial = folder.join(format!(".saggar-{}", engine::new_id("get")));
-        let mut file = File::create_new(&partial).map_err(failed)?;
-        let done =
-            copy_all(&mut body, bytes, &mut file, &dest).and_then(|()| fs::rename(&partial, &dest).map_err(failed));
-        if done.is_err() {
-            let _ = fs::remove_file(&partial);
-        }
-        done?;
-        if self.json {
+        let bytes = save(answer, &dest)?;
+        if self.json && !is_standard(&dest) {
             print_json(&json!({ "path": self.src, "dest": dest.display().to_string(), "bytes": bytes }))?;
         }
         Ok(0)
     }
+}
+
+/// Writes an answer to a file, or to standard output; how many bytes it has.
+pub(super) fn save(answer: Answer, dest: &Path) -> Result<u64, Failure> {
+    let Answer { bytes, mut body } = answer;
+    let bytes = bytes.ok_or_else(|| broken(io::ErrorKind::InvalidData.into()))?;
+    if is_standard(dest) {
+        copy_all(&mut body, bytes, &mut io::stdout().lock(), Path::new("standard output"))?;
+        return Ok(bytes);
+    }
+    let failed = |source| Failure::from(RunError::Output { path: dest.to_path_buf(), source });
+    // Under another name until it is whole.
+    let folder = dest.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let partial = folder.join(format!(".saggar-{}", engine::new_id("get")));
+    let mut file = File::create_new(&partial).map_err(failed)?;
+    let done = copy_all(&mut body, bytes, &mut file, dest).and_then(|()| fs::rename(&partial, dest).map_err(failed));
+    if done.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    done.map(|()| bytes)
 }
 
 /// All of it, or an error.

@@ -1,11 +1,13 @@
-//! Snapshots of a session: `snapshot`, `snapshots`, `rollback`, `fork`, `forget`.
+//! Snapshots of a session: `snapshot`, `snapshots`, `diff`, `rollback`, `fork`, `export`, `import`, `forget`.
 
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 
 use clap::Args;
 use engine::SnapshotSpec;
 use serde_json::{Value, json};
 
+use super::files::{save, send};
 use super::{address, body, say, text};
 use crate::failure::{Failure, print_json, unheard, visible};
 use crate::unix::{Content, Server, encode};
@@ -37,6 +39,50 @@ pub(super) struct Snapshot {
 #[command(after_help = "Example:\n  saggar session snapshots --json")]
 pub(super) struct Snapshots {
     /// Print a list of snapshots as one line of JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Show which files changed between two snapshots, or a snapshot and a session as it is now
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  saggar session diff before after\n  saggar session diff before ses_4f1c… --json\n\nEach line says `added`, `changed` or `removed`, and the path."
+)]
+pub(super) struct Diff {
+    /// A snapshot, by its id or name, or a session
+    from: String,
+    /// What to compare it with
+    to: String,
+    /// Print the changes as one line of JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Write a snapshot to a file, as a layer of an OCI image
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  saggar session export before before.tar")]
+pub(super) struct Export {
+    /// The snapshot, by its id or name
+    snapshot: String,
+    /// The file, or - for standard output
+    dest: PathBuf,
+    /// Print what was written as one line of JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Make a snapshot of a layer of an OCI image, and print its id
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  saggar session import before.tar --name before\n  saggar session create --from before\n\nThe file is a tar, plain or packed by gzip or zstd."
+)]
+pub(super) struct Import {
+    /// The file, or - for standard input
+    src: PathBuf,
+    /// A name to find it by
+    #[arg(long)]
+    name: Option<String>,
+    /// Print the snapshot as one line of JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -115,6 +161,57 @@ impl Snapshots {
     }
 }
 
+impl Diff {
+    pub(super) fn execute(&self, server: &Server) -> Result<u8, Failure> {
+        let path = format!("/v1/diff?from={}&to={}", query(&self.from), query(&self.to));
+        let changes: Value = server.json("GET", &path, Content::Nothing)?;
+        if self.json {
+            print_json(&changes)?;
+            return Ok(0);
+        }
+        let mut out = BufWriter::new(io::stdout().lock());
+        for entry in changes["entries"].as_array().into_iter().flatten() {
+            let path: String = text(entry, "path").chars().map(visible).collect();
+            writeln!(out, "{:8}{path}", text(entry, "change")).map_err(unheard)?;
+        }
+        out.flush().map_err(unheard)?;
+        if changes["truncated"] == true {
+            eprintln!("there are more changes than are shown");
+        }
+        Ok(0)
+    }
+}
+
+impl Export {
+    pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
+        let path = format!("/v1/snapshots/{}/archive", query(&self.snapshot));
+        let bytes = save(server.ask("GET", &path, Content::Nothing)?, &self.dest)?;
+        if self.json {
+            print_json(&json!({ "snapshot": self.snapshot, "dest": self.dest.display().to_string(), "bytes": bytes }))?;
+        }
+        Ok(0)
+    }
+}
+
+impl Import {
+    pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
+        let name = self.name.as_deref().map(|name| format!("?name={}", query(name))).unwrap_or_default();
+        let path = format!("/v1/snapshots/import{name}");
+        let made: Value = send(server, "POST", &path, &self.src)?;
+        if self.json {
+            print_json(&made)?;
+        } else {
+            say(text(&made, "id"))?;
+        }
+        Ok(0)
+    }
+}
+
+/// A name as one part of an address.
+fn query(name: &str) -> String {
+    encode(name).replace('/', "%2F")
+}
+
 impl Rollback {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
         let content = body(&json!({ "snapshot": self.snapshot }))?;
@@ -141,7 +238,7 @@ impl Fork {
 
 impl Forget {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
-        let path = format!("/v1/snapshots/{}", encode(&self.snapshot).replace('/', "%2F"));
+        let path = format!("/v1/snapshots/{}", query(&self.snapshot));
         let deleted: Value = server.json("DELETE", &path, Content::Nothing)?;
         if self.json {
             print_json(&deleted)?;

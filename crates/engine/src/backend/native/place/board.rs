@@ -18,6 +18,9 @@ pub(super) struct Opened {
 /// A program that runs: its number inside, and our end of its terminal, if it has one.
 pub(super) type Started = (i32, Option<OwnedFd>);
 
+/// What was asked, and what came beside it.
+pub(super) type Answer = (SessionNews, Option<OwnedFd>);
+
 /// How a program ended.
 pub(super) type Over = (End, Cost);
 
@@ -36,7 +39,7 @@ struct Waiting {
     starting: HashMap<ProcessId, oneshot::Sender<Result<Started, Trouble>>>,
     running: HashMap<ProcessId, oneshot::Sender<Over>>,
     /// The keeper answers in the order in which it was asked.
-    asked: VecDeque<oneshot::Sender<SessionNews>>,
+    asked: VecDeque<oneshot::Sender<Answer>>,
     closed: bool,
 }
 
@@ -69,7 +72,7 @@ impl Board {
     }
 
     /// The answer to the next question. To be called in the order in which questions are sent.
-    pub(super) fn answer(&self) -> oneshot::Receiver<SessionNews> {
+    pub(super) fn answer(&self) -> oneshot::Receiver<Answer> {
         let (answered, promise) = oneshot::channel();
         let mut waiting = self.lock();
         if !waiting.closed {
@@ -100,7 +103,7 @@ impl Board {
                 waiting.running.remove(&process).map(|over| over.send((end, cost)));
             }
             news @ (SessionNews::Done | SessionNews::Swapped(_) | SessionNews::Measured { .. }) => {
-                waiting.asked.pop_front().map(|asked| asked.send(news));
+                waiting.asked.pop_front().map(|asked| asked.send((news, fd)));
             }
         }
     }

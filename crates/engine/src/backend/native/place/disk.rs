@@ -13,8 +13,8 @@ use rustix::fs::{FlockOperation, flock};
 use super::users;
 use crate::backend::{LayerId, Origin, PlaceSpec, Snapshotted};
 use crate::error::BackendError;
-use crate::image::{Base, HeldImage};
-use crate::layers::{Draft, Held, LayerError, LayerName, LayerRecord, Store};
+use crate::image::{Base, HeldImage, Images};
+use crate::layers::{Draft, Held, LayerError, LayerName, LayerRecord, Store, is_old};
 use crate::remove;
 
 /// Where disks are, below the state folder.
@@ -24,6 +24,10 @@ const SKELETON: &str = "sessions/skeleton";
 /// The same for one whose root is an image.
 const ROOT_SKELETON: &str = "sessions/skeleton-root";
 const LOCK: &str = "lock";
+/// How the name of a folder begins that is not whole yet.
+const ASIDE: &str = "new-";
+/// How the names of layers begin that are snapshots.
+const KEPT: &str = "snap";
 /// What is written on a disk, in its folder.
 const FILES: &str = "files";
 /// Layers that a disk stands on at most; the kernel takes 500.
@@ -91,13 +95,15 @@ impl SessionDisk {
         image: Option<Arc<HeldImage>>,
     ) -> Result<Self, BackendError> {
         let folder = format!("{SESSIONS}/{name}");
-        let path = state.join(&folder);
+        // It gets its name when it is locked, so that nobody takes it for that of a server that is gone.
+        let aside = state.join(SESSIONS).join(format!("{ASIDE}{}", crate::id::random_hex()));
         let make = || -> io::Result<File> {
-            make_folder(&path, 0o700)?;
-            let lock = File::create_new(path.join(LOCK))?;
+            make_folder(&aside, 0o700)?;
+            let lock = File::create_new(aside.join(LOCK))?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-            make_owned(&path.join(FILES), 0o755, 0)?;
-            make_folder(&path.join("work"), 0o700)?;
+            make_owned(&aside.join(FILES), 0o755, 0)?;
+            make_folder(&aside.join("work"), 0o700)?;
+            fs::rename(&aside, state.join(&folder))?;
             Ok(lock)
         };
         let lock = make().map_err(not_made)?;
@@ -127,6 +133,12 @@ impl SessionDisk {
     /// Whether it is the whole root of its sandbox.
     pub(super) fn is_root(&self) -> bool {
         self.image.is_some()
+    }
+
+    /// What it is made of, topmost first, without the folders that every disk begins with.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        let layers = self.layers.iter().map(|held| held.content.clone());
+        std::iter::once(self.files()).chain(layers).collect()
     }
 
     fn files(&self) -> PathBuf {
@@ -175,7 +187,7 @@ impl Next {
         let gone = || not_made(io::ErrorKind::NotFound.into());
         let draft = self.draft.take().ok_or_else(gone)?;
         let mut top = self.top.take().ok_or_else(gone)?;
-        let name = LayerName::random("snap");
+        let name = LayerName::random(KEPT);
         let store = Store::open(&top.state).map_err(not_kept)?;
         let held = Arc::new(draft.adopt(&old.files(), &name).map_err(not_kept)?);
         top.layers.insert(0, Arc::clone(&held));
@@ -251,7 +263,7 @@ fn make_skeleton(state: &Path, name: &str, folders: &[(&str, u32, u32)]) -> io::
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&sessions)?;
     }
     // Made aside, so that it is there whole or not at all.
-    let aside = sessions.join(format!("new-{}", crate::id::random_hex()));
+    let aside = sessions.join(format!("{ASIDE}{}", crate::id::random_hex()));
     make_owned(&aside, 0o755, 0)?;
     for (folder, mode, guest) in folders {
         make_owned(&aside.join(folder), *mode, *guest)?;
@@ -277,12 +289,27 @@ fn add_users(files: &Path, image: &HeldImage) -> io::Result<()> {
 
 /// Removes disks that nobody holds: their server is gone.
 fn sweep(state: &Path) {
+    let mut lost = false;
     for entry in fs::read_dir(state.join(SESSIONS)).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let Ok(lock) = File::open(path.join(LOCK)) else { continue };
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let begins = |text: &str| name.to_string_lossy().starts_with(text);
+        if begins("skeleton") {
+            continue;
+        }
+        let lock = File::open(path.join(LOCK));
+        let is_free = lock.as_ref().is_ok_and(|lock| flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok());
+        // Without its name or its lock it is being made, or its removal was cut short.
+        let is_certain = lock.is_ok() && !begins(ASIDE);
+        if (is_free || lock.is_err()) && (is_certain || is_old(&path)) {
+            lost = true;
             let _ = remove::folder(&path);
         }
+    }
+    if lost {
+        // Its server may have been killed between keeping a layer and writing down what for. What cannot be removed now
+        // is removed by `saggar prune`.
+        let wanted = Images::open(state).and_then(|images| Ok((images.references()?, images)));
+        let _ = wanted.map(|(wanted, images)| images.store().collect_of(KEPT, &wanted).map(drop));
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::fs::{
     mkdirat, openat, openat2, readlinkat, renameat, statat,
 };
 use rustix::io::Errno;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 use types::GuestPath;
 
@@ -302,7 +302,7 @@ impl PlaceFiles for NativeFiles {
         self.away(path, |this, path| {
             let file = this.open_regular(path.as_str(), OFlags::RDONLY, Mode::empty())?;
             let bytes = file.metadata()?.size();
-            Ok(FileContentStream { bytes, content: Box::new(Content { file: file.take(bytes) }) })
+            Ok(FileContentStream::of(file, bytes))
         })
     }
 
@@ -381,21 +381,5 @@ impl PlaceFiles for NativeFiles {
         reach: Reach,
     ) -> BoxFuture<'a, Result<mpsc::Receiver<FileEvent>, FileError>> {
         self.away(path, move |this, path| watch::begin(this, path, reach))
-    }
-}
-
-/// A regular file, read a piece at a time. Its bytes are on a disk of this host, so nobody waits long.
-struct Content {
-    file: io::Take<File>,
-}
-
-impl AsyncRead for Content {
-    fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        let read = self.file.read(buffer.initialize_unfilled());
-        std::task::Poll::Ready(read.map(|n| buffer.advance(n)))
     }
 }

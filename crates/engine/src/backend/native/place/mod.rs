@@ -9,11 +9,13 @@ mod users;
 mod watch;
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jail::{Create, GuestIds, SandboxId, SessionNews, SessionOrder, Swapped};
 use types::{Isolation, Layer, Usage};
 
+use board::Answer;
 pub(super) use board::Board;
 use disk::SessionDisk;
 use files::NativeFiles;
@@ -40,7 +42,8 @@ pub(super) struct NativePlace {
     link: Arc<Link>,
     id: SandboxId,
     board: Arc<Board>,
-    root: Arc<OwnedFd>,
+    /// As its processes see it; another one after a snapshot, if it is on the disk.
+    root: Mutex<Arc<OwnedFd>>,
     ids: GuestIds,
     layers: Vec<Layer>,
     ending: Ending,
@@ -84,8 +87,8 @@ impl NativePlace {
         std::mem::forget(asked);
         removal.keep();
         let board::Opened { root, ids, layers } = opened;
-        let disk = Mutex::new(disk);
-        Ok(Arc::new(Self { link, id, board, root: Arc::new(root), ids, layers, ending, disk, _router: router }))
+        let (root, disk) = (Mutex::new(Arc::new(root)), Mutex::new(disk));
+        Ok(Arc::new(Self { link, id, board, root, ids, layers, ending, disk, _router: router }))
     }
 
     /// The host's user and group that a guest user is; none where there is only one.
@@ -96,13 +99,18 @@ impl NativePlace {
         }
     }
 
+    fn native_files(&self) -> NativeFiles {
+        let root = Arc::clone(&self.root.lock().unwrap_or_else(PoisonError::into_inner));
+        NativeFiles::new(root, self.ids)
+    }
+
     fn disk(&self) -> Arc<SessionDisk> {
         Arc::clone(&self.disk.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A disk that is the whole root cannot be swapped below those who stand on it.
     async fn end_and_keep(&self, old: Arc<SessionDisk>, writers: Writers) -> Result<Snapshotted, BackendError> {
-        let files = NativeFiles::new(Arc::clone(&self.root), self.ids);
+        let files = self.native_files();
         let busy = away(move || Ok(files.processes())).await?;
         if writers == Writers::Refuse && !busy.is_empty() {
             return Err(BackendError::Writers(busy));
@@ -117,7 +125,7 @@ impl NativePlace {
         .await
     }
 
-    async fn ask(&self, order: SessionOrder) -> Result<SessionNews, BackendError> {
+    async fn ask(&self, order: SessionOrder) -> Result<Answer, BackendError> {
         let answer = self.board.answer();
         self.link.order(self.id, order, &[])?;
         answer.await.map_err(|_| BackendError::PlaceGone)
@@ -182,11 +190,11 @@ impl Place for NativePlace {
     }
 
     fn files(&self) -> Arc<dyn PlaceFiles> {
-        Arc::new(NativeFiles::new(Arc::clone(&self.root), self.ids))
+        Arc::new(self.native_files())
     }
 
     fn count(&self) -> BoxFuture<'_, usize> {
-        let files = NativeFiles::new(Arc::clone(&self.root), self.ids);
+        let files = self.native_files();
         Box::pin(async move { tokio::task::spawn_blocking(move || files.processes().len()).await.unwrap_or(0) })
     }
 
@@ -204,7 +212,7 @@ impl Place for NativePlace {
 
     fn usage(&self) -> BoxFuture<'_, Result<PlaceUsage, BackendError>> {
         Box::pin(async {
-            let SessionNews::Measured { cost, memory } = self.ask(SessionOrder::Measure).await? else {
+            let (SessionNews::Measured { cost, memory }, _) = self.ask(SessionOrder::Measure).await? else {
                 return Err(BackendError::KeeperGone);
             };
             let disk = self.disk();
@@ -228,7 +236,9 @@ impl Place for NativePlace {
             let disk = Arc::clone(&old);
             let next = away(move || disk.prepare_next()).await?;
             let order = SessionOrder::Swap { disk: next.wire(), kill: writers == Writers::Kill };
-            let SessionNews::Swapped(swapped) = self.ask(order).await? else { return Err(BackendError::KeeperGone) };
+            let (SessionNews::Swapped(swapped), root) = self.ask(order).await? else {
+                return Err(BackendError::KeeperGone);
+            };
             match swapped {
                 Swapped::Done => {}
                 Swapped::Writers(writers) => return Err(BackendError::Writers(writers.iter().map(named).collect())),
@@ -237,6 +247,9 @@ impl Place for NativePlace {
             let below = Arc::clone(&old);
             match away(move || next.keep(&below)).await {
                 Ok((disk, kept)) => {
+                    if let Some(root) = root {
+                        *self.root.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(root);
+                    }
                     *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(disk);
                     tokio::task::spawn_blocking(move || old.remove());
                     Ok(kept)
@@ -252,6 +265,10 @@ impl Place for NativePlace {
 
     fn goes_on(&self) -> bool {
         !self.disk().is_root()
+    }
+
+    fn folders(&self) -> Option<Vec<PathBuf>> {
+        Some(self.disk().folders())
     }
 
     fn isolation(&self) -> Isolation {
