@@ -1,5 +1,8 @@
 //! The static check of a request: which parts are read, by which lists, and what comes of it.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use policy::{Imports, ImportsOf, Language, Options, Report};
 use types::{ExecRequest, FileContent, Finding, ImportLists, Policy, PolicyFile, Severity};
 
@@ -11,6 +14,10 @@ use crate::settings::Settings;
 
 /// Code that this version reads, every later one does.
 const OLDEST_PYTHON: (u8, u8) = (3, 7);
+
+/// Words that the lists and rules of a request may have, and bytes of them all. The owner's own are as long as he likes.
+const MOST_WORDS: usize = 2000;
+const MOST_LISTED: usize = 64 << 10;
 
 /// What was seen in a request.
 #[derive(Debug)]
@@ -30,6 +37,10 @@ pub fn check(request: &ExecRequest, settings: &Settings) -> Result<Checked, RunE
     if settings.policy.least >= Policy::Guard && own.is_some_and(|own| !own.ignore.is_empty()) {
         return Err(RunError::Request("the settings hold every request to a policy: `ignore` is not allowed"));
     }
+    let words = words_of(request);
+    if words.len() > MOST_WORDS || words.iter().sum::<usize>() > MOST_LISTED {
+        return Err(RunError::Request("the lists and rules of a request may have 2,000 words and 64 KiB in all"));
+    }
     let language = match (&request.code, request.language.as_deref()) {
         (Some(_), name) => {
             let name = name.unwrap_or("python");
@@ -39,7 +50,7 @@ pub fn check(request: &ExecRequest, settings: &Settings) -> Result<Checked, RunE
     };
     let mut parts = Vec::new();
     if policy != Policy::Off {
-        let reader = Reader { request, settings, own, policy };
+        let reader = Reader { request, settings, own, policy, modules: Arc::new(modules(request)) };
         if let (Some(code), Some(name)) = (&request.code, language) {
             parts.push(reader.code(&code.0, name));
         }
@@ -90,6 +101,8 @@ struct Reader<'a> {
     settings: &'a Settings,
     own: Option<&'a PolicyFile>,
     policy: Policy,
+    /// Modules that are files of this run: no list has to name them.
+    modules: Arc<HashSet<String>>,
 }
 
 impl Reader<'_> {
@@ -162,19 +175,40 @@ impl Reader<'_> {
         Options {
             policy: self.policy,
             version: None,
-            imports: ImportsOf { lists, own: self.modules() },
+            imports: ImportsOf { lists, own: Arc::clone(&self.modules) },
             rules: owners.rules.iter().chain(self.own.iter().flat_map(|own| &own.rules)).cloned().collect(),
             ignore: owners.ignore.iter().chain(self.own.iter().flat_map(|own| &own.ignore)).cloned().collect(),
         }
     }
+}
 
-    /// Modules that are files of this run: no list has to name them.
-    fn modules(&self) -> Vec<String> {
-        let stem = |path: &str| path.rsplit_once('.').map_or(path, |(stem, _)| stem).to_owned();
-        let first = |path: &str| path.split('/').next().unwrap_or(path).to_owned();
-        let files = self.request.files.iter().map(|file| file.path.as_str());
-        files.filter(|path| Language::by_file_name(path).is_some()).map(|path| first(&stem(path))).collect()
+/// Modules that are files of a run.
+fn modules(request: &ExecRequest) -> HashSet<String> {
+    let stem = |path: &str| path.rsplit_once('.').map_or(path, |(stem, _)| stem).to_owned();
+    let first = |path: &str| path.split('/').next().unwrap_or(path).to_owned();
+    let files = request.files.iter().map(|file| file.path.as_str());
+    files.filter(|path| Language::by_file_name(path).is_some()).map(|path| first(&stem(path))).collect()
+}
+
+/// How long each word of a request's lists and rules is.
+fn words_of(request: &ExecRequest) -> Vec<usize> {
+    let lists = |allow: &[String], deny: &[String]| allow.iter().chain(deny).map(String::len).collect::<Vec<_>>();
+    let mut words = lists(&request.allow_imports, &request.deny_imports);
+    if let Some(file) = &request.policy_file {
+        words.extend(lists(&file.allow_imports, &file.deny_imports));
+        words.extend(lists(&file.tools.allow_imports, &file.tools.deny_imports));
+        words.extend(lists(&file.tools.files, &file.ignore));
+        words.extend(file.commands.iter().flatten().map(String::len));
+        for (name, ImportLists { allow_imports, deny_imports }) in &file.files {
+            words.push(name.len());
+            words.extend(lists(allow_imports, deny_imports));
+        }
+        for rule in &file.rules {
+            words.push(rule.id.len() + rule.message.as_ref().map_or(0, String::len));
+            words.extend(rule.names.iter().map(String::len));
+        }
     }
+    words
 }
 
 /// Code that is not read: that must not look like a check that passed.
@@ -190,4 +224,52 @@ fn unread(why: &str, file: Option<&str>) -> Report {
         file: file.map(str::to_owned),
     };
     Report { findings: vec![finding], ..Report::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{InputFile, OwnMatch, OwnRule, RelPath, Source};
+
+    use super::*;
+
+    fn request() -> ExecRequest {
+        ExecRequest { code: Some(Source(b"import json".to_vec())), policy: Policy::Guard, ..ExecRequest::default() }
+    }
+
+    #[test]
+    fn lists_and_rules_of_a_request_have_a_bound() {
+        let settings = Settings::default();
+        let words = |count: usize| (0..count).map(|number| format!("m{number}")).collect::<Vec<_>>();
+        let many = ExecRequest { allow_imports: words(1500), deny_imports: words(1500), ..request() };
+        assert!(matches!(check(&many, &settings), Err(RunError::Request(_))));
+        let rule = OwnRule {
+            id: "house.x".to_owned(),
+            language: None,
+            severity: Severity::Low,
+            points: None,
+            message: Some("x".repeat(MOST_LISTED)),
+            matches: OwnMatch::Call,
+            names: words(1),
+        };
+        let long = PolicyFile { rules: vec![rule], ..PolicyFile::default() };
+        let long = ExecRequest { policy_file: Some(long), ..request() };
+        assert!(matches!(check(&long, &settings), Err(RunError::Request(_))));
+        let few = ExecRequest { allow_imports: vec!["json".to_owned()], deny_imports: words(1000), ..request() };
+        assert_eq!(check(&few, &settings).unwrap().report.refused_by, None);
+    }
+
+    #[test]
+    fn a_file_of_the_run_may_be_imported_whatever_the_list_and_however_many_there_are() {
+        let file = |number: usize| InputFile {
+            path: RelPath::new(format!("own{number}.py")).unwrap(),
+            content: FileContent::Text("import own0".to_owned()),
+        };
+        let many = ExecRequest {
+            code: Some(Source(b"import own7, own1999, json".to_vec())),
+            files: (0..2000).map(file).collect(),
+            allow_imports: vec!["json".to_owned()],
+            ..request()
+        };
+        assert_eq!(check(&many, &Settings::default()).unwrap().report.refused_by, None);
+    }
 }

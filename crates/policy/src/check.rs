@@ -1,6 +1,6 @@
 //! The way in: code and options go in, a report comes out.
 
-use types::{OwnRule, Policy};
+use types::{Finding, OwnRule, Policy};
 
 use crate::bounded::{self, MOST_BYTES, Trouble};
 use crate::imports::ImportsOf;
@@ -11,6 +11,9 @@ use crate::rule::{Rule, Shape};
 use crate::sink::{Sink, finding};
 use crate::verdict::{Report, SyntaxError};
 use crate::{bash, javascript, python, rules};
+
+/// Code in code in code is read so often.
+const MOST_LEVELS: usize = 2;
 
 /// How code is judged.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +33,7 @@ pub struct Options {
 /// Reads code and judges it. Never panics, never runs anything, and takes a time that grows with the code's size alone.
 #[must_use]
 pub fn check(source: &[u8], language: Language, options: &Options) -> Report {
-    let mut report = read_code(source, language, options);
+    let mut report = read_code(source, language, options, MOST_LEVELS);
     report.judge(options.policy);
     report
 }
@@ -42,31 +45,22 @@ pub fn check_command(argv: &[String], options: &Options) -> Report {
     let lines = Lines::new("");
     let read = || {
         let mut sink = Sink::new((rules::index(Language::Bash), &index), &options.imports, &options.ignore, &lines);
+        // There is nothing else to read.
+        sink.room = MOST_BYTES;
         bash::read_command(argv, &mut sink);
-        sink.finish()
+        let inner = sink.take_inner();
+        (sink.finish(), inner)
     };
-    let findings = bounded::run(0, read);
-    let command = match findings {
-        Ok(findings) => Report { findings, ..Report::default() },
-        Err(_) => only(Language::Bash, Shape::ReaderFailed, ""),
+    let (command, inner) = match bounded::run(0, read) {
+        Ok((findings, inner)) => (Report { findings, ..Report::default() }, inner),
+        Err(_) => (only(Language::Bash, Shape::ReaderFailed, ""), Vec::new()),
     };
-    let inner = code_in(argv).map(|(language, code)| read_code(code.as_bytes(), language, options));
-    Report::join(std::iter::once(command).chain(inner), options.policy)
+    let read = |(language, code, _): (Language, String, _)| read_code(code.as_bytes(), language, options, MOST_LEVELS);
+    Report::join(std::iter::once(command).chain(inner.into_iter().map(read)), options.policy)
 }
 
-/// The code that an interpreter gets as an argument. A shell's is read with the command itself.
-fn code_in(argv: &[String]) -> Option<(Language, &str)> {
-    let program = argv.first()?.rsplit('/').next()?;
-    let (language, flags): (_, &[&str]) = match program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
-        "python" => (Language::Python, &["-c"]),
-        "node" | "nodejs" => (Language::JavaScript, &["-e", "--eval", "-p", "--print", "-pe"]),
-        _ => return None,
-    };
-    let place = argv.iter().position(|word| flags.contains(&word.as_str()))?;
-    argv.get(place + 1).map(|code| (language, code.as_str()))
-}
-
-fn read_code(source: &[u8], language: Language, options: &Options) -> Report {
+/// `levels` is how often code in code is read from here on.
+fn read_code(source: &[u8], language: Language, options: &Options, levels: usize) -> Report {
     if source.len() > MOST_BYTES {
         return only(language, Shape::TooLarge, &format!("{} bytes, the limit is {MOST_BYTES}", source.len()));
     }
@@ -91,13 +85,35 @@ fn read_code(source: &[u8], language: Language, options: &Options) -> Report {
             Language::JavaScript | Language::TypeScript => javascript::read(&text, language, &lines, &mut sink),
             Language::Bash => bash::read(&text, &lines, &mut sink),
         };
-        report(language, sink, error)
+        let inner = sink.take_inner();
+        (report(language, sink, error), inner)
     };
     match bounded::run(depth, read) {
-        Ok(report) => report,
+        Ok((report, inner)) => with_inner(report, inner, options, levels),
         Err(Trouble::TooDeep) => only(language, Shape::TooDeep, ""),
         Err(Trouble::Failed) => only(language, Shape::ReaderFailed, ""),
     }
+}
+
+/// Adds what is found in texts that the code runs; it stands where the text does. One that cannot be parsed does not run.
+fn with_inner(
+    mut report: Report,
+    inner: Vec<(Language, String, (u32, u32))>,
+    options: &Options,
+    levels: usize,
+) -> Report {
+    for (language, code, (line, column)) in inner {
+        if levels == 0 {
+            report.findings.extend(only(language, Shape::TooDeep, "").findings);
+            continue;
+        }
+        let read = read_code(code.as_bytes(), language, options, levels - 1);
+        if read.syntax_error.is_none() {
+            report.findings.extend(read.findings.into_iter().map(|finding| Finding { line, column, ..finding }));
+        }
+    }
+    report.findings.sort_by_key(|finding| (finding.line, finding.column));
+    report
 }
 
 /// Code that cannot be parsed cannot be judged: that is a finding too.

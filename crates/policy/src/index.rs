@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::imports::whole_and_above;
 use crate::rule::{Match, Names, Rule, Shape};
 
 /// One kind of name.
@@ -64,7 +65,7 @@ impl<'r> Index<'r> {
             return Vec::new();
         }
         let exact = self.names.get(&(kind, name)).into_iter().flatten();
-        let above = (!self.below.is_empty()).then(|| ancestors(name)).into_iter().flatten();
+        let above = (!self.below.is_empty()).then(|| whole_and_above(name).skip(1)).into_iter().flatten();
         let below = above.filter_map(|above| self.below.get(&(kind, above))).flatten();
         exact.chain(below).filter_map(|number| self.rules.get(*number)).collect()
     }
@@ -74,8 +75,7 @@ impl<'r> Index<'r> {
         if self.rules.is_empty() {
             return Vec::new();
         }
-        let names = std::iter::once(module).chain(ancestors(module));
-        names
+        whole_and_above(module)
             .filter_map(|name| self.names.get(&(Kind::Import, name)))
             .flatten()
             .filter_map(|n| self.rules.get(*n))
@@ -98,9 +98,4 @@ impl<'r> Index<'r> {
     pub(crate) fn find_shape(&self, shape: Shape) -> Option<&'r Rule> {
         self.shapes.get(&shape).and_then(|number| self.rules.get(*number))
     }
-}
-
-/// `a.b`, `a` for `a.b.c`; slashes part the names of Node's modules. Deep paths are cut where they are made.
-fn ancestors(name: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(name), |name| name.rfind(['.', '/']).and_then(|at| name.get(..at))).skip(1)
 }

@@ -8,6 +8,7 @@ mod bash;
 mod bounded;
 mod check;
 mod command;
+mod decode;
 mod imports;
 mod index;
 mod javascript;

@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 struct Scope<'a> {
     kind: Kind,
     bound: Vec<&'a str>,
-    globals: Vec<&'a str>,
+    globals: HashSet<&'a str>,
 }
 
 /// All names that can be seen. A look-up costs the same however deep the code is nested.
@@ -30,12 +30,12 @@ pub(crate) struct Scopes<'a> {
 
 impl<'a> Scopes<'a> {
     pub(crate) fn new() -> Self {
-        let module = Scope { kind: Kind::Module, bound: Vec::new(), globals: Vec::new() };
+        let module = Scope { kind: Kind::Module, bound: Vec::new(), globals: HashSet::new() };
         Self { stack: vec![module], names: HashMap::new(), certain: HashSet::new() }
     }
 
     pub(crate) fn enter(&mut self, kind: Kind) {
-        self.stack.push(Scope { kind, bound: Vec::new(), globals: Vec::new() });
+        self.stack.push(Scope { kind, bound: Vec::new(), globals: HashSet::new() });
     }
 
     pub(crate) fn leave(&mut self) {
@@ -61,7 +61,7 @@ impl<'a> Scopes<'a> {
     /// `global x`: from here on the module's own.
     pub(crate) fn declare_global(&mut self, name: &'a str) {
         if let Some(scope) = self.stack.last_mut() {
-            scope.globals.push(name);
+            scope.globals.insert(name);
         }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Scopes<'a> {
             values.add(Value::Own);
         }
         let innermost = self.stack.len() - 1;
-        let global = self.stack.last().is_some_and(|scope| scope.globals.contains(&name));
+        let global = self.stack.last().is_some_and(|scope| scope.globals.contains(name));
         let level = if global { 0 } else { innermost };
         let meanings = self.names.entry(name).or_default();
         match meanings.iter_mut().rev().find(|(at, _)| *at <= level) {
@@ -83,6 +83,13 @@ impl<'a> Scopes<'a> {
                     scope.bound.push(name);
                 }
             }
+        }
+    }
+
+    /// Adds to what a name means wherever it was bound: `x.append(os)`.
+    pub(crate) fn amend(&mut self, name: &str, values: Values) {
+        if let Some((_, known)) = self.names.get_mut(name).and_then(|meanings| meanings.last_mut()) {
+            known.join(values);
         }
     }
 

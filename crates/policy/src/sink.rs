@@ -4,14 +4,20 @@ use std::collections::{HashMap, HashSet};
 
 use types::Finding;
 
-use crate::imports::{ImportsOf, Word};
+use crate::imports::{ImportsOf, Lists, Word};
 use crate::index::{Index, Kind};
+use crate::language::Language;
 use crate::position::Lines;
 use crate::rule::{Rule, Shape};
 use crate::text;
 
 /// Of one rule in one piece of code. What blocks has blocked by then.
 const MOST_OF_A_RULE: usize = 50;
+/// Texts that are run as code, and bytes of them all.
+const MOST_INNER: usize = 32;
+const MOST_INNER_BYTES: usize = 16 << 10;
+/// A longer name of a module is cut.
+const MOST_MODULE: usize = 256;
 /// Names in messages are cut: they come from the code.
 const MOST_SHOWN: usize = 120;
 
@@ -19,12 +25,16 @@ const MOST_SHOWN: usize = 120;
 pub(crate) struct Sink<'a> {
     index: &'a Index<'static>,
     own: &'a Index<'a>,
-    imports: &'a ImportsOf,
-    ignore: &'a [String],
+    imports: Lists<'a>,
+    ignore: HashSet<&'a str>,
     lines: &'a Lines<'a>,
     found: Vec<(usize, Finding)>,
     seen: HashSet<(*const Rule, usize)>,
     counts: HashMap<*const Rule, usize>,
+    /// Code of some language that the code holds as a text and runs, with its place.
+    inner: Vec<(Language, String, usize)>,
+    /// Bytes of it that are read.
+    pub(crate) room: usize,
     /// While names are only bound, nothing is told.
     pub(crate) quiet: bool,
 }
@@ -37,7 +47,20 @@ impl<'a> Sink<'a> {
         lines: &'a Lines<'a>,
     ) -> Self {
         let (seen, counts) = (HashSet::new(), HashMap::new());
-        Self { index, own, imports, ignore, lines, found: Vec::new(), seen, counts, quiet: false }
+        let (imports, ignore) = (Lists::new(imports), ignore.iter().map(String::as_str).collect());
+        Self {
+            index,
+            own,
+            imports,
+            ignore,
+            lines,
+            found: Vec::new(),
+            seen,
+            counts,
+            inner: Vec::new(),
+            room: MOST_INNER_BYTES,
+            quiet: false,
+        }
     }
 
     /// Findings in the order of the code.
@@ -46,11 +69,32 @@ impl<'a> Sink<'a> {
         self.found.into_iter().map(|(_, finding)| finding).collect()
     }
 
+    /// A text is run as code of some language. So much of it is read, and the rest is not: it is told as too deep.
+    pub(crate) fn inner(&mut self, language: Language, code: &str, at: usize) {
+        let bytes: usize = self.inner.iter().map(|(_, code, _)| code.len()).sum();
+        if self.quiet {
+            return;
+        }
+        if self.inner.len() < MOST_INNER && bytes + code.len() <= self.room {
+            self.inner.push((language, code.to_owned(), at));
+        } else {
+            self.shape(Shape::TooDeep, "", at);
+        }
+    }
+
+    /// The texts that are run as code, with the line and column of each.
+    pub(crate) fn take_inner(&mut self) -> Vec<(Language, String, (u32, u32))> {
+        let inner = std::mem::take(&mut self.inner);
+        inner.into_iter().map(|(language, code, at)| (language, code, self.lines.place(at))).collect()
+    }
+
     /// A module is imported, by whatever means.
     pub(crate) fn import(&mut self, module: &str, at: usize) {
         if self.quiet || module.is_empty() {
             return;
         }
+        // No module has a longer name, and each part of it is looked up with all that is before it.
+        let module = &module[..module.floor_char_boundary(MOST_MODULE)];
         match self.imports.say(module) {
             Word::Denied => self.shape(Shape::Denied, module, at),
             Word::NotAllowed => self.shape(Shape::NotAllowed, module, at),
@@ -132,7 +176,7 @@ impl<'a> Sink<'a> {
 
     fn add(&mut self, rule: &Rule, seen: &str, at: usize) {
         let key: *const Rule = rule;
-        if self.quiet || self.ignore.iter().any(|id| *id == rule.id) || !self.seen.insert((key, at)) {
+        if self.quiet || self.ignore.contains(&*rule.id) || !self.seen.insert((key, at)) {
             return;
         }
         let count = self.counts.entry(key).or_default();

@@ -1,5 +1,7 @@
 //! Texts that are dangerous wherever they stand.
 
+use std::borrow::Cow;
+
 /// Folders that nobody deletes or overwrites in good faith.
 const SYSTEM: &[&str] =
     &["bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "sbin", "srv", "sys", "usr", "var"];
@@ -8,7 +10,7 @@ const SYSTEM: &[&str] =
 pub(crate) fn is_destructive(text: &str) -> bool {
     // Most texts have none of this: look before anything is copied.
     let hint = |pair: &[u8]| match pair {
-        [before, b' '] => matches!(before | 0x20, b'm' | b'd' | b'l' | b'r'),
+        [before, b' ' | b'\t'] => matches!(before | 0x20, b'm' | b'd' | b'l' | b'r'),
         [b'|', b':'] => true,
         [a, b] => a | 0x20 == b'f' && b | 0x20 == b's',
         _ => false,
@@ -35,7 +37,7 @@ fn destroys(command: &str) -> bool {
     let (mut of, mut recursive, mut root) = (Of::Other, false, false);
     for word in command.split_whitespace() {
         let bare = word.trim_start_matches(['"', '\'', '`', '(', '$', '{']);
-        let name = bare.rsplit(['/', '"', '\'', '(', '`']).next().unwrap_or(bare);
+        let name = bare.rsplit(['/', '"', '\'', '(', '`', '=', '!', ':']).next().unwrap_or(bare);
         if name == "rm" {
             (of, recursive, root) = (Of::Remove, false, false);
             continue;
@@ -71,11 +73,51 @@ pub(crate) fn is_root(word: &str) -> bool {
     if word.is_empty() {
         return false;
     }
-    let word = word.strip_suffix("/*").or_else(|| word.strip_suffix("/.")).unwrap_or(word).trim_end_matches('/');
-    match word {
+    let word = word.trim_end_matches('/');
+    // `/*`, `/?*` and `/[a-z]*` are all that is there.
+    let word = match word.rsplit_once('/') {
+        Some((folder, last)) if last.starts_with(['*', '?', '[']) => folder,
+        _ => word,
+    };
+    let plain = plain_path(word);
+    match plain.trim_end_matches('/') {
         // All that was there was slashes.
         "" | "~" | "$home" | "$HOME" | "${home}" | "${HOME}" => true,
-        _ => word.strip_prefix('/').is_some_and(|name| SYSTEM.contains(&name)),
+        word => {
+            let user = word.strip_prefix('~').is_some_and(|user| user.chars().all(char::is_alphanumeric));
+            user || word.strip_prefix('/').is_some_and(|name| SYSTEM.iter().any(|folder| fits(name, folder)))
+        }
+    }
+}
+
+/// Whether a name, with `?` and `*` in it, may be this folder.
+fn fits(name: &str, folder: &str) -> bool {
+    match name.split_once(['?', '*']) {
+        None => name == folder,
+        Some((start, _)) => !start.is_empty() && folder.starts_with(start),
+    }
+}
+
+/// Without `//`, `.` and `..`.
+fn plain_path(path: &str) -> Cow<'_, str> {
+    if !(path.contains("//") || path.contains("/.")) {
+        return Cow::Borrowed(path);
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != ".." && !last.starts_with(['~', '$'])) => {
+                parts.pop();
+            }
+            ".." if path.starts_with('/') => {}
+            part => parts.push(part),
+        }
+    }
+    match (path.starts_with('/'), parts.is_empty()) {
+        (true, _) => Cow::Owned(format!("/{}", parts.join("/"))),
+        (false, true) => Cow::Borrowed("."),
+        (false, false) => Cow::Owned(parts.join("/")),
     }
 }
 
@@ -84,6 +126,7 @@ pub(crate) fn is_system_path(path: &str) -> bool {
     // What programs write without harm.
     const HARMLESS: &[&str] =
         &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/full", "/dev/zero", "/dev/shm"];
+    let path = &*plain_path(path);
     if HARMLESS.contains(&path) || path.starts_with("/dev/fd/") || path.starts_with("/dev/shm/") {
         return false;
     }
@@ -92,6 +135,7 @@ pub(crate) fn is_system_path(path: &str) -> bool {
     }
     path == "~"
         || path.starts_with("~/")
+        || path.starts_with("$HOME/.")
         || path.strip_prefix('/').and_then(|rest| rest.split('/').next()).is_some_and(|top| SYSTEM.contains(&top))
 }
 
@@ -114,6 +158,13 @@ mod tests {
         for bad in [
             "rm -rf /",
             "rm -rf /*",
+            "rm\t-rf\t/",
+            "rm -rf /tmp/..",
+            "rm -rf /./",
+            "rm -rf /et?",
+            "rm -rf ~root",
+            "vim -c ':!rm -rf /'",
+            "--action=exec=rm -rf /",
             "sudo rm -fr ~",
             "rm -r -f $HOME",
             "rm -rf --no-preserve-root / ",
@@ -130,6 +181,12 @@ mod tests {
         }
         for good in [
             "rm -rf /tmp/build",
+            "rm -rf /work/*",
+            "rm -rf ../build",
+            "rm -rf ./build/*",
+            "rm -rf /t?",
+            "rm -rf a/..",
+            "rm -rf ./.",
             "rm -rf ./x",
             "rm file",
             "confirm -r /",
@@ -149,7 +206,9 @@ mod tests {
 
     #[test]
     fn paths_of_the_system_are_known() {
-        for bad in ["/etc/passwd", "/usr/bin/x", "~/.ssh/authorized_keys", "/root/x", "/dev/sda"] {
+        for bad in
+            ["/etc/passwd", "/usr/bin/x", "~/.ssh/authorized_keys", "/root/x", "/dev/sda", "//etc/x", "/work/../etc/x"]
+        {
             assert!(is_system_path(bad), "{bad}");
         }
         for good in ["/dev/null", "/work/x", "/tmp/x", "x", "etc/passwd", "/dev/shm/x", "/var/tmp/x", "/data/x"] {

@@ -15,6 +15,10 @@ pub(crate) enum Value {
     Range(i128),
     /// A list or tuple of known things.
     List(Rc<[Value]>),
+    /// A dictionary or an object of known things, by their keys; what may be under any key has an empty one.
+    Map(Rc<[(Rc<str>, Value)]>),
+    /// A function of this code, by what a call of it may give.
+    Gives(Rc<[Value]>),
     /// A dictionary of names.
     Space(Space),
     /// Takes an attribute of what it is called with.
@@ -36,7 +40,47 @@ pub(crate) enum Space {
     Anyones,
 }
 
+/// Modules and names that rules are about.
+const TELLING: &[&str] = &[
+    "os",
+    "posix",
+    "sys",
+    "subprocess",
+    "builtins",
+    "importlib",
+    "shutil",
+    "ctypes",
+    "pty",
+    "socket",
+    "child_process",
+    "fs",
+    "process",
+    "require",
+    "eval",
+    "Function",
+    "vm",
+    "module",
+    "globalThis",
+];
+
 impl Value {
+    /// The second of a pair.
+    pub(crate) fn second(&self) -> Option<&Self> {
+        if let Self::List(items) = self { items.get(1).filter(|_| items.len() == 2) } else { None }
+    }
+
+    /// How much a rule could say about it.
+    fn tells(&self) -> u8 {
+        match self {
+            Self::Own => 0,
+            Self::Int(_) | Self::Range(_) => 1,
+            Self::Text(_) => 2,
+            Self::Path(path) if TELLING.contains(&path.split('.').next().unwrap_or_default()) => 5,
+            Self::List(_) | Self::Map(_) | Self::Gives(_) => 3,
+            Self::Path(_) | Self::Getter(_) => 4,
+            Self::Space(_) => 5,
+        }
+    }
     /// Whether it is the same. Lists are only if they are one: comparing what is in them has no bound.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
@@ -44,7 +88,8 @@ impl Value {
                 a == b
             }
             (Self::Int(a), Self::Int(b)) | (Self::Range(a), Self::Range(b)) => a == b,
-            (Self::List(a), Self::List(b)) => Rc::ptr_eq(a, b),
+            (Self::List(a), Self::List(b)) | (Self::Gives(a), Self::Gives(b)) => Rc::ptr_eq(a, b),
+            (Self::Map(a), Self::Map(b)) => Rc::ptr_eq(a, b),
             (Self::Space(a), Self::Space(b)) => a == b,
             (Self::Own, Self::Own) => true,
             _ => false,
@@ -86,9 +131,19 @@ impl Values {
         self.0.is_empty()
     }
 
+    /// Adds a meaning. Where there are too many, those that tell least go first: a name that is set to numbers first
+    /// and to a module last is the module.
     pub(crate) fn add(&mut self, value: Value) {
-        if self.0.len() < MOST && !self.0.iter().any(|known| known.is(&value)) {
+        if self.0.iter().any(|known| known.is(&value)) {
+            return;
+        }
+        if self.0.len() < MOST {
             self.0.push(value);
+            return;
+        }
+        let least = self.0.iter_mut().min_by_key(|known| known.tells());
+        if let Some(least) = least.filter(|least| least.tells() < value.tells()) {
+            *least = value;
         }
     }
 
@@ -112,6 +167,37 @@ impl Values {
 
     pub(crate) fn as_int(&self) -> Option<i128> {
         self.0.iter().find_map(|value| if let Value::Int(number) = value { Some(*number) } else { None })
+    }
+
+    /// What a call of this code's own functions may give.
+    pub(crate) fn given(&self) -> Self {
+        let given = self.0.iter().filter_map(|value| if let Value::Gives(given) = value { Some(given) } else { None });
+        given.flat_map(|given| given.iter().cloned()).collect()
+    }
+
+    /// What is under a key, of whatever dictionaries these may be; under any, if the key is not known.
+    pub(crate) fn under(&self, key: Option<&str>) -> Self {
+        let mut found = Self::default();
+        for value in &self.0 {
+            if let Value::Map(items) = value {
+                let fits = |name: &str| key.is_none_or(|key| name == key || name.is_empty());
+                items.iter().filter(|(name, _)| fits(name)).for_each(|(_, value)| found.add(value.clone()));
+            }
+        }
+        found
+    }
+
+    /// A dictionary or list of which only is known what may be in it.
+    pub(crate) fn somewhere(&self) -> Self {
+        let items: Vec<(Rc<str>, Value)> = self.0.iter().map(|value| ("".into(), value.clone())).collect();
+        if items.is_empty() { Self::default() } else { Self::one(Value::Map(items.into())) }
+    }
+
+    /// What a loop over it goes through.
+    pub(crate) fn items(&self) -> Self {
+        let mut items = self.under(None);
+        self.as_list().into_iter().flatten().for_each(|item| items.add(item.clone()));
+        items
     }
 
     pub(crate) fn as_list(&self) -> Option<&[Value]> {

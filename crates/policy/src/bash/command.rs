@@ -1,38 +1,43 @@
 //! What is known of programs by their names.
 
+use crate::language::Language;
+
 /// A command whose name is known.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) name: String,
     /// Whether what it runs comes from its standard input.
     pub(super) reads_program: bool,
+    /// What it prints, if that is known.
+    pub(super) says: Option<String>,
 }
 
-/// Programs that start the program their arguments name, and how many words of their own they take.
-const WRAPPERS: &[(&str, usize)] = &[
-    ("sudo", 0),
-    ("doas", 0),
-    ("nohup", 0),
-    ("exec", 0),
-    ("command", 0),
-    ("builtin", 0),
-    ("busybox", 0),
-    ("toybox", 0),
-    ("setsid", 0),
-    ("stdbuf", 0),
-    ("nice", 0),
-    ("ionice", 0),
-    ("time", 0),
-    ("timeout", 1),
-    ("env", 0),
-    ("chroot", 1),
-    ("strace", 0),
-    ("watch", 0),
-    ("unbuffer", 0),
+/// Programs that start the program their arguments name, how many words of their own they take, and flags of theirs that
+/// take a word.
+const WRAPPERS: &[(&str, usize, &[&str])] = &[
+    ("sudo", 0, &["-u", "-g", "-C", "-h", "-p", "-r", "-t", "-U", "-D"]),
+    ("doas", 0, &["-u", "-C"]),
+    ("nohup", 0, &[]),
+    ("exec", 0, &["-a"]),
+    ("command", 0, &[]),
+    ("builtin", 0, &[]),
+    ("busybox", 0, &[]),
+    ("toybox", 0, &[]),
+    ("setsid", 0, &[]),
+    ("stdbuf", 0, &["-i", "-o", "-e"]),
+    ("nice", 0, &["-n"]),
+    ("ionice", 0, &["-c", "-n", "-p"]),
+    ("time", 0, &["-o", "-f"]),
+    ("timeout", 1, &["-k", "-s"]),
+    ("env", 0, &["-u", "-C", "-S"]),
+    ("chroot", 1, &[]),
+    ("strace", 0, &["-e", "-o", "-p", "-s", "-u"]),
+    ("watch", 0, &["-n"]),
+    ("flock", 1, &["-w", "-E"]),
+    ("unshare", 0, &[]),
+    ("unbuffer", 0, &[]),
+    ("coproc", 0, &[]),
 ];
-
-/// Flags of wrappers that take a word.
-const WITH_WORD: &[&str] = &["-n", "-u", "-g", "-k", "-s", "-o", "-e", "-i", "-C", "-h", "-p"];
 
 /// The words of the program that is really started.
 pub(super) fn unwrap(words: &[Option<String>]) -> &[Option<String>] {
@@ -40,25 +45,36 @@ pub(super) fn unwrap(words: &[Option<String>]) -> &[Option<String>] {
     for _ in 0..8 {
         let Some((Some(first), rest)) = words.split_first() else { return words };
         let name = first.rsplit('/').next().unwrap_or(first);
-        let Some((_, own)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) else { return words };
-        let mut skip = 0;
-        while let Some(Some(word)) = rest.get(skip) {
-            if name == "env" && word.contains('=') && !word.starts_with('-') {
-                skip += 1;
-            } else if word.starts_with('-') {
-                let takes = WITH_WORD.contains(&word.as_str()) && name != "env" && name != "stdbuf" && name != "exec";
-                skip += 1 + usize::from(takes);
-            } else {
-                break;
-            }
+        let Some((_, own, with_word)) = WRAPPERS.iter().find(|(wrapper, ..)| *wrapper == name) else { return words };
+        if name == "command" && rest.first().is_some_and(|word| matches!(word.as_deref(), Some("-v" | "-V"))) {
+            return words;
         }
-        match rest.get(skip + own..) {
+        match rest.get(flags(rest, with_word, name == "env") + own..) {
             Some(inner) if !inner.is_empty() => words = inner,
             _ => return words,
         }
     }
     words
 }
+
+/// How many of these words are flags and what they take.
+pub(super) fn flags(words: &[Option<String>], with_word: &[&str], assignments: bool) -> usize {
+    let mut skip = 0;
+    while let Some(Some(word)) = words.get(skip) {
+        if word.starts_with('-') {
+            skip += 1 + usize::from(with_word.contains(&word.as_str()));
+        } else if assignments && word.contains('=') {
+            skip += 1;
+        } else {
+            break;
+        }
+    }
+    skip
+}
+
+/// Flags of `xargs` and `parallel` that take a word.
+pub(super) const XARGS: &[&str] =
+    &["-I", "-i", "-n", "-L", "-P", "-s", "-d", "-E", "-a", "-j", "--max-args", "--max-procs"];
 
 pub(super) fn is_shell(name: &str) -> bool {
     matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish" | "csh" | "tcsh" | "rbash")
@@ -78,21 +94,57 @@ pub(super) fn fetches(name: &str) -> bool {
     )
 }
 
+/// The text that an interpreter of another language gets to run.
+pub(super) fn code_of(name: &str, rest: &[Option<String>]) -> Option<(Language, Option<String>)> {
+    let (language, wanted): (_, &[&str]) = match name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        "python" | "pypy" => (Language::Python, &["-c"]),
+        "node" | "nodejs" | "bun" => (Language::JavaScript, &["-e", "--eval", "-p", "--print", "-pe"]),
+        _ => return None,
+    };
+    let is_flag = |word: &Option<String>| word.as_ref().is_some_and(|word| wanted.contains(&word.as_str()));
+    let place = rest.iter().position(is_flag)?;
+    Some((language, rest.get(place + 1).cloned().flatten()))
+}
+
+/// The language of what an interpreter reads from its standard input, if it is no shell.
+pub(super) fn language_of(name: &str) -> Option<Language> {
+    match name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        "python" | "pypy" => Some(Language::Python),
+        "node" | "nodejs" => Some(Language::JavaScript),
+        _ => None,
+    }
+}
+
+fn is_standard_input(word: &str) -> bool {
+    matches!(word, "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
 /// Whether the program runs its standard input: it has no file and no text to run.
 pub(super) fn reads_program(name: &str, rest: &[Option<String>]) -> bool {
+    if matches!(name, "source" | ".") {
+        return rest.first().is_some_and(|word| word.as_deref().is_some_and(is_standard_input));
+    }
     if !is_interpreter(name) {
         return false;
     }
     let takes_text = |word: &str| {
-        matches!(word, "-c" | "-e" | "-m" | "-p" | "--eval")
-            || (is_shell(name) && !word.starts_with("--") && word.contains('c'))
+        if is_shell(name) {
+            !word.starts_with("--") && word.contains('c')
+        } else {
+            matches!(word, "-c" | "-e" | "-m" | "-p" | "--eval")
+        }
     };
-    for word in rest {
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
         match word.as_deref() {
-            Some("-s" | "-") => return true,
-            Some(word) if word.starts_with('-') => {
+            Some("-s") => return true,
+            Some(word) if is_standard_input(word) => return true,
+            Some(word) if word.starts_with(['-', '+']) => {
                 if takes_text(word) {
                     return false;
+                }
+                if is_shell(name) && matches!(word, "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file") {
+                    words.next();
                 }
             }
             _ => return false,

@@ -2,9 +2,12 @@
 
 mod command;
 mod compound;
+mod expand;
 mod parse;
+mod programs;
 mod tree;
 mod walk;
+mod weigh;
 mod words;
 
 use parse::{Parser, Wrong};

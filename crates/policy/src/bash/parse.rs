@@ -353,6 +353,7 @@ impl<'s> Parser<'s> {
             self.at = start;
             return Ok(None);
         }
+        let mut index = None;
         if self.peek() == Some('[') {
             let rest = self.source.get(self.at..).unwrap_or_default();
             let near = &rest[..rest.floor_char_boundary(MOST_SUBSCRIPT)];
@@ -360,15 +361,22 @@ impl<'s> Parser<'s> {
                 self.at = start;
                 return Ok(None);
             };
+            // `x[$(id)]=1` runs what is in the brackets.
+            let text = near.get(..length).unwrap_or_default();
+            let mut word = Word::default();
+            let place = self.place();
+            // What cannot be parsed there does not run either.
+            let _ = self.deeper(|parser| parser.inner(text, place).double(&mut word, None));
+            index = Some(word);
             self.at += length + 1;
         }
-        let _ = self.eat("+");
+        let append = self.eat("+");
         if !self.eat("=") {
             self.at = start;
             return Ok(None);
         }
         let values = if self.eat("(") { self.items()? } else { self.word()?.into_iter().collect() };
-        Ok(Some(Assignment { name, values }))
+        Ok(Some(Assignment { name, index, append, values }))
     }
 
     /// The items of an array, up to `)`.

@@ -41,6 +41,10 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(super) struct Assignment {
     pub(super) name: String,
+    /// `name[index]=value`
+    pub(super) index: Option<Word>,
+    /// `name+=value`
+    pub(super) append: bool,
     pub(super) values: Vec<Word>,
 }
 
@@ -78,8 +82,15 @@ pub(super) struct Word {
 pub(super) enum Part {
     Text(String),
     Variable(String),
+    /// `${name…}`: what follows the name, as it stands.
+    Changed {
+        name: String,
+        how: String,
+    },
     /// `$( )`, backticks, `<( )`.
     Output(List),
+    /// `>( )`: what is written there goes into it.
+    Into(List),
     /// Something that only a shell can compute.
     Unknown,
 }

@@ -3,34 +3,60 @@
 use std::collections::{HashMap, HashSet};
 
 use super::command::{self, Known};
+use super::expand::{self, MOST_WORDS};
 use super::parse::Parser;
-use super::tree::{Command, List, Part, Pipeline, Redirect, Text, What, Word};
+use super::tree::{Assignment, Command, List, Part, Pipeline, Redirect, Text, What, Word};
+use super::weigh::weigh;
+use crate::language::Language;
 use crate::rule::Shape;
 use crate::sink::Sink;
 use crate::text::{is_root, is_system_path};
 
 /// Texts are followed up to here.
-const MOST_TEXT: usize = 1024;
-/// Words that one word may become.
-const MOST_WORDS: usize = 64;
+pub(super) const MOST_TEXT: usize = 1024;
 /// Text that is run as code, within text that is run as code.
 const MOST_INNER: usize = 4;
+/// Programs that start a program that starts a program.
+const MOST_WRAPPED: usize = 16;
+/// Bytes of a loop's body that is walked for each of its values, more or less.
+const MOST_BODY: usize = 1024;
+/// Bodies of loops that are walked for each of their values, in all.
+const MOST_ROUNDS: usize = 32;
 /// Bytes of text that are read again as code, in all.
 const MOST_REREAD: usize = 64 << 10;
 
 /// Walks one program.
 pub(super) struct Walker<'s, 'k> {
     pub(super) sink: &'s mut Sink<'k>,
-    variables: HashMap<String, Option<String>>,
-    functions: HashSet<String>,
+    pub(super) variables: HashMap<String, Option<String>>,
+    /// What variables were before a branch that may not be taken changed them.
+    pub(super) older: HashMap<String, String>,
+    /// Branches around this place.
+    pub(super) branches: usize,
+    pub(super) functions: HashSet<String>,
+    pub(super) aliases: HashMap<String, String>,
+    /// What comes to the next command's standard input, if that is known.
+    pub(super) piped: Option<String>,
+    /// Programs so far that bring text from elsewhere.
+    pub(super) fetches: usize,
+    /// Whether what this command is given was brought from elsewhere.
+    pub(super) fetched: bool,
+    /// Whether the working folder is the root or a folder of the system.
+    pub(super) in_root: bool,
+    /// Programs around this one that start it.
+    pub(super) wrapped: usize,
+    /// Bodies of loops that were walked once more for another value.
+    pub(super) rounds: usize,
     /// Functions around this place.
-    inside: Vec<String>,
+    pub(super) inside: Vec<String>,
     /// Loops around this place: whether something leaves them.
-    loops: Vec<bool>,
+    pub(super) loops: Vec<bool>,
     /// Here-documents to come that a shell reads.
-    expected: usize,
-    inner: usize,
-    reread: usize,
+    pub(super) expected: usize,
+    /// Or an interpreter of another language.
+    pub(super) expected_language: Option<Language>,
+    pub(super) inner: usize,
+    pub(super) reread: usize,
 }
 
 impl<'s, 'k> Walker<'s, 'k> {
@@ -38,33 +64,111 @@ impl<'s, 'k> Walker<'s, 'k> {
         Self {
             sink,
             variables: HashMap::new(),
+            older: HashMap::new(),
+            branches: 0,
             functions: HashSet::new(),
+            aliases: HashMap::new(),
+            piped: None,
+            fetches: 0,
+            fetched: false,
+            in_root: false,
+            wrapped: 0,
+            rounds: 0,
             inside: Vec::new(),
             loops: Vec::new(),
             expected: 0,
+            expected_language: None,
             inner: 0,
             reread: 0,
         }
     }
 
     pub(super) fn list(&mut self, list: &List) {
-        for pipeline in list {
-            self.pipeline(pipeline);
-        }
+        self.last_of(list);
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline) {
-        let mut names = Vec::new();
-        for command in &pipeline.commands {
-            names.push(self.command(command));
+    /// Walks a list; gives its first program that runs what it reads.
+    fn last_of(&mut self, list: &List) -> Option<Known> {
+        let mut reader = None;
+        for pipeline in list {
+            let first = self.pipeline(pipeline);
+            reader = reader.or(first.filter(|known| known.reads_program));
         }
+        reader
+    }
+
+    fn assignment(&mut self, assignment: &Assignment) {
+        if let Some(index) = &assignment.index {
+            self.expand(index);
+        }
+        let values: Vec<Option<String>> = assignment.values.iter().flat_map(|word| self.expand(word)).collect();
+        let mut value = values.into_iter().collect::<Option<Vec<_>>>().map(|values| values.join(" "));
+        let before = self.variables.get(&assignment.name).cloned().flatten();
+        if assignment.append {
+            let before = before.clone().unwrap_or_default();
+            value = value.filter(|more| before.len() + more.len() <= MOST_TEXT).map(|more| before + &more);
+        }
+        match before.filter(|before| self.branches > 0 && value.as_ref() != Some(before)) {
+            Some(before) => drop(self.older.entry(assignment.name.clone()).or_insert(before)),
+            None if self.branches == 0 => drop(self.older.remove(&assignment.name)),
+            None => {}
+        }
+        self.variables.insert(assignment.name.clone(), value);
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: Option<String>) {
+        self.variables.insert(name.to_owned(), value);
+    }
+
+    /// The text that a command gets with `<<<`.
+    fn here_string(&mut self, command: &Command) -> Option<String> {
+        let redirect = command.redirects.iter().find(|redirect| redirect.text == Text::Word)?;
+        self.expand(&redirect.target).into_iter().next().flatten()
+    }
+
+    /// A command of words, once as its variables are, and once as they were where that is not certain.
+    fn simple(&mut self, words: &[Word], at: usize) -> Option<Known> {
+        let (before, was_fetched) = (self.fetches, self.fetched);
+        let expanded: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
+        self.fetched |= self.fetches > before;
+        let known = self.started(&expanded, at);
+        self.fetched = was_fetched;
+        let older = |part: &Part| matches!(part, Part::Variable(name) if self.older.contains_key(name));
+        if words.iter().any(|word| word.parts.iter().any(older)) {
+            let older = self.older.clone();
+            let now: Vec<(String, Option<String>)> = older
+                .into_iter()
+                .map(|(name, value)| (name.clone(), self.variables.insert(name, Some(value)).flatten()))
+                .collect();
+            let expanded: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
+            self.started(&expanded, at);
+            self.variables.extend(now);
+        }
+        known
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline) -> Option<Known> {
+        let mut names: Vec<Option<Known>> = Vec::new();
+        let was_fetched = self.fetched;
+        for command in &pipeline.commands {
+            self.piped = names.last().and_then(|known| known.as_ref()?.says.clone());
+            let before = self.fetches;
+            names.push(self.command(command));
+            // All that comes after it gets what it has brought.
+            self.fetched |= self.fetches > before;
+        }
+        self.fetched = was_fetched;
+        self.piped = None;
         let last = names.last().cloned().flatten();
         if names.len() > 1
             && let Some(last) = last.filter(|last| last.reads_program)
         {
             let before = names.iter().rev().skip(1).flatten();
             let fetched = before.clone().any(|known| command::fetches(&known.name));
-            if command::is_shell(&last.name) || (fetched && command::is_interpreter(&last.name)) {
+            if command::is_shell(&last.name)
+                || matches!(last.name.as_str(), "source" | ".")
+                || (fetched && command::is_interpreter(&last.name))
+            {
                 let at = pipeline.commands.last().map_or(0, |command| command.at);
                 self.sink.shape(Shape::PipeToShell, &last.name, at);
             }
@@ -76,6 +180,7 @@ impl<'s, 'k> Walker<'s, 'k> {
                 self.sink.shape(Shape::ForkLoop, &function, first.at);
             }
         }
+        names.into_iter().next().flatten()
     }
 
     /// Tells what a command does; gives its name if that is known.
@@ -83,26 +188,47 @@ impl<'s, 'k> Walker<'s, 'k> {
         let known = match &command.what {
             What::Simple { assignments, words } => {
                 for assignment in assignments {
-                    let values: Vec<Option<String>> =
-                        assignment.values.iter().flat_map(|word| self.expand(word)).collect();
-                    let value = values.into_iter().collect::<Option<Vec<_>>>().map(|values| values.join(" "));
-                    self.variables.insert(assignment.name.clone(), value);
+                    self.assignment(assignment);
                 }
-                let words: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
-                self.started(&words, command.at)
+                let given = self.here_string(command);
+                self.piped = given.or(self.piped.take());
+                self.simple(words, command.at)
             }
             What::Compound(lists) => {
+                let before = self.in_root;
+                self.branches += 1;
+                let mut reader = None;
                 for list in lists {
-                    self.list(list);
+                    let last = self.last_of(list);
+                    reader = reader.or(last.filter(|known| known.reads_program));
                 }
-                None
+                self.branches -= 1;
+                self.in_root |= before;
+                reader
             }
             What::For { name, words, body } => {
-                let mut values: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
-                self.variables.insert(name.clone(), values.pop().flatten().filter(|_| values.is_empty()));
+                let values: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
+                self.branches += 1;
                 self.loops.push(true);
-                self.list(body);
+                let known: Option<Vec<String>> = values.into_iter().take(MOST_ROUNDS + 1).collect();
+                let mut room = MOST_BODY;
+                let fits = |known: &Vec<String>| match known.len() {
+                    0 => false,
+                    1 => true,
+                    many => weigh(body, &mut room) && self.rounds + many <= MOST_ROUNDS,
+                };
+                if let Some(known) = known.filter(fits) {
+                    self.rounds += known.len() - 1;
+                    for value in known {
+                        self.variables.insert(name.clone(), Some(value));
+                        self.list(body);
+                    }
+                } else {
+                    self.variables.insert(name.clone(), None);
+                    self.list(body);
+                }
                 self.loops.pop();
+                self.branches -= 1;
                 None
             }
             What::Loop { test, body, endless } => {
@@ -128,8 +254,11 @@ impl<'s, 'k> Walker<'s, 'k> {
                 let text = self.expand(word).into_iter().next().flatten();
                 if self.expected > 0 {
                     self.expected -= 1;
-                    if let Some(text) = text {
-                        self.code(&text, command.at);
+                    let language = self.expected_language.take();
+                    match (text, language) {
+                        (Some(text), Some(language)) => self.sink.inner(language, &text, command.at),
+                        (Some(text), None) => self.code(&text, command.at),
+                        (None, _) => {}
                     }
                 }
                 None
@@ -148,18 +277,32 @@ impl<'s, 'k> Walker<'s, 'k> {
     }
 
     fn redirect(&mut self, redirect: &Redirect, known: Option<&Known>) {
-        let reads_program = known.is_some_and(|known| known.reads_program && command::is_shell(&known.name));
+        let reads = known.filter(|known| known.reads_program);
+        let language = reads.and_then(|known| command::language_of(&known.name));
+        let reads_program = reads.is_some_and(|known| {
+            command::is_shell(&known.name) || language.is_some() || matches!(known.name.as_str(), "source" | ".")
+        });
         let at = redirect.target.at;
         match redirect.text {
-            Text::Document => self.expected += usize::from(reads_program),
+            Text::Document => {
+                self.expected += usize::from(reads_program);
+                self.expected_language = language;
+            }
             Text::Word => {
                 let text = self.expand(&redirect.target).into_iter().next().flatten();
-                if let Some(text) = text.filter(|_| reads_program) {
-                    self.code(&text, at);
+                match (text.filter(|_| reads_program), language) {
+                    (Some(text), Some(language)) => self.sink.inner(language, &text, at),
+                    (Some(text), None) => self.code(&text, at),
+                    (None, _) => {}
                 }
             }
             Text::None => {
-                for path in self.expand(&redirect.target).into_iter().flatten() {
+                let before = self.fetches;
+                let paths = self.expand(&redirect.target);
+                if reads_program && !redirect.writes && self.fetches > before {
+                    self.sink.shape(Shape::PipeToShell, "<", at);
+                }
+                for path in paths.into_iter().flatten() {
                     if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
                         self.sink.shape(Shape::DevTcp, &path, at);
                     } else if redirect.writes && path.starts_with("/dev/") && is_system_path(&path) {
@@ -180,10 +323,30 @@ impl<'s, 'k> Walker<'s, 'k> {
             let known = match part {
                 Part::Text(more) => Some(more.clone()),
                 Part::Variable(name) => {
-                    splits |= !word.quoted;
-                    self.variables.get(name).cloned().flatten().or_else(|| (name == "HOME").then(|| "$HOME".to_owned()))
+                    splits |= !word.quoted || name == "@";
+                    self.value(name)
+                }
+                Part::Changed { name, how } => {
+                    splits |= !word.quoted || how == "[@]";
+                    match how.strip_prefix('!') {
+                        // `${!x}` is the variable that `x` names.
+                        Some(other) if name.is_empty() => self.value(other).and_then(|name| self.value(&name)),
+                        _ => {
+                            let value = expand::changed(self.value(name).as_deref(), how);
+                            if how.starts_with(":=") || how.starts_with('=') {
+                                self.set(name, value.clone());
+                            }
+                            value
+                        }
+                    }
                 }
                 Part::Output(list) => self.output(list),
+                Part::Into(list) => {
+                    if self.last_of(list).is_some_and(|known| command::is_shell(&known.name)) {
+                        self.sink.shape(Shape::PipeToShell, ">( )", word.at);
+                    }
+                    None
+                }
                 Part::Unknown => None,
             };
             text = match (text, known) {
@@ -198,33 +361,90 @@ impl<'s, 'k> Walker<'s, 'k> {
         if splits {
             return text.split_whitespace().take(MOST_WORDS).map(|word| Some(word.to_owned())).collect();
         }
-        match text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-            Some(list) if !word.quoted && list.contains(',') => {
-                list.split(',').take(MOST_WORDS).map(|word| Some(word.to_owned())).collect()
-            }
-            _ => vec![Some(text)],
+        if !word.quoted && text.contains('{') && text.len() <= MOST_TEXT {
+            return expand::braces(&text).into_iter().map(Some).collect();
         }
+        vec![Some(text)]
     }
 
-    /// Walks a list that is run for what it prints; gives that, if it is `echo` and nothing else. Each word is expanded
-    /// once: twice would be a million times at twenty levels.
+    /// What a variable holds, if that is known.
+    fn value(&self, name: &str) -> Option<String> {
+        let usual = || match name {
+            "HOME" => Some("$HOME".to_owned()),
+            "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
+            _ => None,
+        };
+        self.variables.get(name).cloned().flatten().or_else(usual)
+    }
+
+    /// Walks a list that is run for what it prints; gives that, if it is known. Each word is expanded once: twice would be
+    /// a million times at twenty levels.
     fn output(&mut self, list: &List) -> Option<String> {
-        if let [Pipeline { commands, .. }] = &list[..]
-            && let [Command { what: What::Simple { assignments, words }, redirects, at }] = &commands[..]
-            && assignments.is_empty()
-            && redirects.is_empty()
-            && matches!(words.first().and_then(Word::bare), Some("echo" | "printf"))
-        {
-            let words: Vec<Option<String>> = words.iter().take(MOST_WORDS).flat_map(|word| self.expand(word)).collect();
-            self.started(&words, *at);
-            return join(words.get(1..).unwrap_or_default());
+        let [pipeline] = &list[..] else {
+            self.list(list);
+            return None;
+        };
+        let piped = self.piped.take();
+        let printed = self.said(pipeline);
+        self.piped = piped;
+        printed
+    }
+
+    /// Walks a pipeline; gives what its last command prints, if that is known.
+    fn said(&mut self, pipeline: &Pipeline) -> Option<String> {
+        let plain = pipeline.commands.iter().all(|command| {
+            matches!(&command.what, What::Simple { assignments, .. } if assignments.is_empty())
+                && command.redirects.iter().all(|redirect| redirect.text == Text::Word)
+        });
+        if !plain || pipeline.commands.len() > 4 {
+            self.pipeline(pipeline);
+            return None;
         }
-        self.list(list);
-        None
+        let mut text = None;
+        let mut names = 0;
+        for command in &pipeline.commands {
+            let What::Simple { words, .. } = &command.what else { return None };
+            let given = self.here_string(command);
+            self.piped = given.or(text.take());
+            let input = self.piped.clone();
+            let known = self.simple(words, command.at)?;
+            names += 1;
+            text = known.says.or_else(|| {
+                let rest: Vec<Option<String>> =
+                    words.iter().skip(1).map(|word| word.bare().map(str::to_owned)).collect();
+                input.and_then(|input| expand::filtered(&known.name, &rest, &input))
+            });
+            if names > 1 && known.reads_program && command::is_shell(&known.name) {
+                self.sink.shape(Shape::PipeToShell, &known.name, command.at);
+            }
+        }
+        text
     }
 
     /// A program is started with these words.
     pub(super) fn started(&mut self, words: &[Option<String>], at: usize) -> Option<Known> {
+        // `xargs xargs xargs …`
+        if self.wrapped >= MOST_WRAPPED {
+            self.sink.shape(Shape::TooDeep, "", at);
+            return None;
+        }
+        self.wrapped += 1;
+        let known = self.program(words, at);
+        self.wrapped -= 1;
+        known
+    }
+
+    fn program(&mut self, words: &[Option<String>], at: usize) -> Option<Known> {
+        let written = words.first().and_then(Option::as_deref);
+        if let Some(name) = written.filter(|name| self.functions.contains(*name)) {
+            return Some(Known { name: name.to_owned(), reads_program: false, says: None });
+        }
+        if let Some(meant) = written.and_then(|name| self.aliases.remove(name)) {
+            // An alias is not one again in what it stands for.
+            let meant = meant.split_whitespace().map(|word| Some(word.to_owned()));
+            let words: Vec<Option<String>> = meant.chain(words.iter().skip(1).cloned()).collect();
+            return self.started(&words, at);
+        }
         let words = command::unwrap(words);
         let (first, rest) = words.split_first()?;
         let Some(first) = first else {
@@ -232,9 +452,15 @@ impl<'s, 'k> Walker<'s, 'k> {
             return None;
         };
         let name = first.rsplit('/').next().unwrap_or(first).to_owned();
-        if self.functions.contains(&name) {
-            return Some(Known { name, reads_program: false });
+        self.fetches += usize::from(command::fetches(&name));
+        if let Some((language, code)) = command::code_of(&name, rest) {
+            match code {
+                Some(code) => self.sink.inner(language, &code, at),
+                None => self.sink.shape(Shape::CodeFromText, &name, at),
+            }
         }
+        self.targets(&name, rest, at);
+        self.keeps(&name, rest);
         match name.as_str() {
             "break" | "exit" | "return" => self.loops.iter_mut().for_each(|left| *left = true),
             "rm" => self.remove(rest, at),
@@ -248,19 +474,18 @@ impl<'s, 'k> Walker<'s, 'k> {
                 }
             }
             "eval" => self.run_text(join(rest).as_deref(), at),
-            "source" | "." if matches!(rest.first(), Some(None)) => self.sink.shape(Shape::CodeFromText, &name, at),
+            "source" | "." if matches!(rest.first(), Some(None)) => self.run_text(None, at),
             "find" => self.find(rest, at),
-            "xargs" | "parallel" => {
-                let start = rest.iter().position(|word| word.as_ref().is_some_and(|word| !word.starts_with('-')));
-                if let Some(start) = start {
-                    self.started(&rest[start..], at);
-                }
-            }
+            "xargs" | "parallel" => self.xargs(rest, at),
             "trap" => {
-                if let Some(Some(text)) = rest.first() {
+                if let Some(text) = rest.iter().flatten().find(|word| *word != "--") {
                     self.code(text, at);
                 }
             }
+            "env" if rest.first().is_some_and(|word| word.as_deref() == Some("-S")) => {
+                self.run_text(join(&rest[1..]).as_deref(), at);
+            }
+            "cd" | "pushd" => self.in_root = matches!(rest.first(), Some(Some(folder)) if is_root(folder)),
             "kill" if rest.iter().flatten().any(|word| word == "-1" || word == "1") && rest.len() > 1 => {
                 self.sink.command("kill -1", at);
             }
@@ -271,72 +496,26 @@ impl<'s, 'k> Walker<'s, 'k> {
         }
         self.sink.command(&name, at);
         let reads_program = command::reads_program(&name, rest);
-        Some(Known { name, reads_program })
-    }
-
-    fn remove(&mut self, rest: &[Option<String>], at: usize) {
-        let flags = rest.iter().flatten().filter(|word| word.starts_with('-'));
-        let recursive =
-            flags.clone().any(|flag| flag == "--recursive" || (!flag.starts_with("--") && flag.contains(['r', 'R'])));
-        if !recursive {
-            return;
-        }
-        let targets = rest.iter().flatten().filter(|word| !word.starts_with('-'));
-        let root = targets.clone().find(|word| is_root(word)).cloned();
-        match root {
-            Some(root) => self.sink.shape(Shape::RemoveRoot, &root, at),
-            None => self.sink.shape(Shape::RemoveTree, "", at),
-        }
-    }
-
-    fn copy(&mut self, rest: &[Option<String>], at: usize) {
-        let raw = |word: &&String| {
-            let target = word.strip_prefix("of=").is_some_and(|path| path.starts_with("/dev/") && is_system_path(path));
-            let source = word
-                .strip_prefix("if=")
-                .is_some_and(|path| path.starts_with("/dev/sd") || path.starts_with("/dev/nvme"));
-            target || source
+        let says = match name.as_str() {
+            "echo" | "printf" => expand::printed(&name, rest),
+            "which" | "type" => rest.iter().flatten().find(|word| !word.starts_with('-')).cloned(),
+            "command" => rest.get(1).cloned().flatten(),
+            "find" => rest.iter().flatten().find(|word| is_root(word)).cloned(),
+            _ => None,
         };
-        if let Some(word) = rest.iter().flatten().find(raw) {
-            self.sink.shape(Shape::WriteDevice, word, at);
-        }
-    }
-
-    fn find(&mut self, rest: &[Option<String>], at: usize) {
-        let is =
-            |word: &Option<String>, names: &[&str]| word.as_ref().is_some_and(|word| names.contains(&word.as_str()));
-        if rest.iter().any(|word| is(word, &["-delete"])) {
-            match rest.first() {
-                Some(Some(root)) if is_root(root) => self.sink.shape(Shape::RemoveRoot, root, at),
-                _ => self.sink.shape(Shape::RemoveTree, "", at),
-            }
-        }
-        if let Some(start) = rest.iter().position(|word| is(word, &["-exec", "-execdir", "-ok", "-okdir"])) {
-            self.started(&rest[start + 1..], at);
-        }
-    }
-
-    /// `sh -c text`, `sh <(…)`.
-    fn shell(&mut self, name: &str, rest: &[Option<String>], at: usize) {
-        let flag = |word: &Option<String>| {
-            word.as_ref().is_some_and(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('c'))
-        };
-        if let Some(place) = rest.iter().position(flag) {
-            self.run_text(rest.get(place + 1).and_then(Option::as_deref), at);
-        } else if matches!(rest.first(), Some(None)) {
-            self.sink.shape(Shape::CodeFromText, name, at);
-        }
+        Some(Known { name, reads_program, says })
     }
 
     /// Text that is run as code.
-    fn run_text(&mut self, text: Option<&str>, at: usize) {
+    pub(super) fn run_text(&mut self, text: Option<&str>, at: usize) {
         match text {
             Some(text) => self.code(text, at),
+            None if self.fetched => self.sink.shape(Shape::PipeToShell, "", at),
             None => self.sink.shape(Shape::CodeFromText, "", at),
         }
     }
 
-    fn code(&mut self, text: &str, at: usize) {
+    pub(super) fn code(&mut self, text: &str, at: usize) {
         self.reread = self.reread.saturating_add(text.len());
         if self.inner >= MOST_INNER || self.reread > MOST_REREAD {
             self.sink.shape(Shape::TooDeep, "", at);
@@ -351,6 +530,6 @@ impl<'s, 'k> Walker<'s, 'k> {
     }
 }
 
-fn join(words: &[Option<String>]) -> Option<String> {
+pub(super) fn join(words: &[Option<String>]) -> Option<String> {
     words.iter().cloned().collect::<Option<Vec<_>>>().map(|words| words.join(" "))
 }

@@ -23,7 +23,7 @@ impl Parser<'_> {
                 '<' | '>' if self.after(1) == Some('(') => {
                     self.at += 2;
                     let list = self.substitution()?;
-                    word.parts.push(Part::Output(list));
+                    word.parts.push(if c == '<' { Part::Output(list) } else { Part::Into(list) });
                 }
                 '(' if self.at > start && self.is_extended_glob() => {
                     self.skip_balanced('(', ')')?;
@@ -134,7 +134,11 @@ impl Parser<'_> {
                 let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
                 word.parts.push(Part::Variable(name));
             }
-            Some(c) if c.is_ascii_digit() || "@*#?$!-".contains(c) => {
+            Some(c) if c.is_ascii_digit() || "@*".contains(c) => {
+                self.next();
+                word.parts.push(Part::Variable(c.to_string()));
+            }
+            Some(c) if "#?$!-".contains(c) => {
                 self.next();
                 word.parts.push(Part::Unknown);
             }
@@ -165,15 +169,17 @@ impl Parser<'_> {
             word.parts.push(Part::Variable(name));
             return Ok(());
         }
+        let start = self.at;
         // What follows may run commands: `${x:-$(id)}`.
         self.deeper(|parser| {
             let mut inner = Word::default();
-            loop {
+            let end = loop {
                 match parser.peek() {
                     None => return Err(Wrong::at(place, "this `${` is not closed")),
                     Some('}') => {
+                        let end = parser.at;
                         parser.next();
-                        break;
+                        break end;
                     }
                     Some('\\') => {
                         parser.next();
@@ -190,10 +196,14 @@ impl Parser<'_> {
                         parser.next();
                     }
                 }
-            }
+            };
             let outputs = inner.parts.into_iter().filter(|part| matches!(part, Part::Output(_)));
             word.parts.extend(outputs);
-            word.parts.push(Part::Unknown);
+            let how = parser.source.get(start..end).map(str::to_owned);
+            word.parts.push(match how {
+                Some(how) if how.len() < 100 && !how.contains(['$', '`', '\\']) => Part::Changed { name, how },
+                _ => Part::Unknown,
+            });
             Ok(())
         })
     }

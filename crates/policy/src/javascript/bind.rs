@@ -39,7 +39,7 @@ impl<'a> Reader<'a, '_, '_> {
                     }
                 }
                 if let Some(rest) = &array.rest {
-                    self.bind_pattern(&rest.argument, &Values::default());
+                    self.bind_pattern(&rest.argument, &values.items().somewhere());
                 }
             }
             BindingPattern::AssignmentPattern(assignment) => {
@@ -108,7 +108,7 @@ impl<'a> Reader<'a, '_, '_> {
         oxc_ast_visit::walk::walk_simple_assignment_target(self, target);
     }
 
-    fn remember(&mut self, property: &'a str, values: &Values) {
+    pub(super) fn remember(&mut self, property: &'a str, values: &Values) {
         if !values.is_empty() {
             self.properties.entry(property).or_default().join(values.clone());
         }

@@ -2,6 +2,7 @@
 
 mod bind;
 mod call;
+mod compound;
 mod depth;
 mod names;
 mod reader;

@@ -11,6 +11,13 @@ use crate::value::{Value, Values, below};
 const GLOBALS: &[&str] = &[
     "Array",
     "Buffer",
+    "Map",
+    "Set",
+    "atob",
+    "decodeURI",
+    "decodeURIComponent",
+    "structuredClone",
+    "unescape",
     "Deno",
     "Bun",
     "EventSource",
@@ -40,6 +47,12 @@ impl<'a> Reader<'a, '_, '_> {
     pub(super) fn name(&mut self, name: &str, at: usize) -> Values {
         let (bound, may_be_global) = self.scopes.find(name);
         let mut values = bound.cloned().unwrap_or_default();
+        if bound.is_none() && !self.spread.is_empty() {
+            let objects = self.spread.clone();
+            for object in &objects {
+                values.join(self.member(object, name, (at, at)));
+            }
+        }
         if may_be_global {
             if GLOBALS.contains(&name) {
                 values.add(Value::Path(name.into()));
@@ -55,7 +68,10 @@ impl<'a> Reader<'a, '_, '_> {
 
     pub(super) fn member_expression(&mut self, member: &MemberExpression<'a>) -> Values {
         let (object, name, at) = self.parts(member);
-        name.map(|name| self.member(&object, &name, at)).unwrap_or_default()
+        match name {
+            Some(name) => self.member(&object, &name, at),
+            None => self.picked.take().unwrap_or_default(),
+        }
     }
 
     /// The object, the property if it is known, and where both stand.
@@ -74,19 +90,24 @@ impl<'a> Reader<'a, '_, '_> {
                 {
                     self.sink.shape(Shape::DynamicName, path, at);
                 }
-                if let Some(item) = object.as_list().and_then(|items| items.get(usize::try_from(key.as_int()?).ok()?)) {
-                    return (Values::one(item.clone()), None, (at, at));
+                if name.is_none() {
+                    let item = object.as_list().and_then(|items| items.get(usize::try_from(key.as_int()?).ok()?));
+                    let mut picked: Values = item.cloned().into_iter().collect();
+                    picked.join(object.under(None));
+                    self.picked = Some(picked);
                 }
                 (object, name, (at, at))
             }
-            MemberExpression::PrivateFieldExpression(_) => (object, None, (at, at)),
+            MemberExpression::PrivateFieldExpression(member) => {
+                (object, Some(member.field.name.as_str().to_owned()), (at, at))
+            }
         }
     }
 
     /// What `object.name` stands for.
     pub(super) fn member(&mut self, object: &Values, name: &str, (at, name_at): (usize, usize)) -> Values {
         self.sink.attribute(name, name_at);
-        let mut values = Values::default();
+        let mut values = object.under(Some(name));
         for path in object.paths() {
             let member: Option<std::rc::Rc<str>> = match (path, name) {
                 ("globalThis", name) if EVERYTHING.contains(&name) => Some("globalThis".into()),

@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use oxc_ast::ast::{
-    ArrayExpressionElement, BreakStatement, CatchParameter, ChainElement, Class, DoWhileStatement,
-    ExportAllDeclaration, ExportFromDeclaration, Expression, ForStatement, FormalParameters, Function,
-    ImportDeclaration, Program, ReturnStatement, Statement, TSImportEqualsDeclaration, TSModuleReference,
-    TemplateLiteral, ThrowStatement, VariableDeclarator, WhileStatement,
+    ArrayExpressionElement, ArrowFunctionBody, BreakStatement, CatchParameter, ChainElement, Class, DoWhileStatement,
+    ExportAllDeclaration, ExportFromDeclaration, Expression, ForOfStatement, ForStatement, ForStatementLeft,
+    FormalParameters, Function, ImportDeclaration, Program, PropertyDefinition, PropertyKey, ReturnStatement,
+    Statement, TSImportEqualsDeclaration, TSModuleReference, TemplateLiteral, ThrowStatement, VariableDeclarator,
+    WhileStatement, WithStatement,
 };
 use oxc_ast_visit::{Visit, walk};
-use oxc_syntax::operator::{AssignmentOperator, BinaryOperator};
+use oxc_syntax::operator::BinaryOperator;
 use oxc_syntax::scope::{ScopeFlags, ScopeId};
 
 use super::bind::start;
@@ -25,6 +26,20 @@ pub(super) struct Reader<'a, 's, 'k> {
     pub(super) scopes: Scopes<'a>,
     /// What properties were set to, of whatever object.
     pub(super) properties: HashMap<&'a str, Values>,
+    /// Objects whose properties are names here: `with (x) { }`.
+    pub(super) spread: Vec<Values>,
+    /// What the next function is called with, where that is known.
+    pub(super) pending: Vec<Values>,
+    /// What functions around this place return, innermost last.
+    returns: Vec<Values>,
+    /// Classes around this place.
+    classes: usize,
+    /// The function that was read last.
+    function: Values,
+    /// What a member stands for whose name is a number or not known.
+    pub(super) picked: Option<Values>,
+    /// The statement's expression that was read last.
+    last: Option<Values>,
     /// Whether this is a statement of the program itself, not one in a block.
     pub(super) top: bool,
     /// For each loop around this place, whether a `break` leaves it.
@@ -41,6 +56,13 @@ pub(super) fn read(program: &Program<'_>, sink: &mut Sink<'_>) {
         sink,
         scopes: Scopes::new(),
         properties: HashMap::new(),
+        spread: Vec::new(),
+        pending: Vec::new(),
+        returns: Vec::new(),
+        classes: 0,
+        function: Values::default(),
+        last: None,
+        picked: None,
         top: false,
         loops: Vec::new(),
         exits: 0,
@@ -62,7 +84,7 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
     }
 
     fn visit_expression(&mut self, expression: &Expression<'a>) {
-        self.eval(expression);
+        self.last = Some(self.eval(expression));
     }
 
     fn visit_variable_declarator(&mut self, declarator: &VariableDeclarator<'a>) {
@@ -74,14 +96,18 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
         if let Some(id) = &function.id {
             self.bind(id.name.as_str(), Values::default());
         }
-        let (loops, exits, top) = (std::mem::take(&mut self.loops), self.exits, std::mem::take(&mut self.top));
-        walk::walk_function(self, function, flags);
-        (self.loops, self.exits, self.top) = (loops, exits, top);
+        let returned = self.in_function(|reader| walk::walk_function(reader, function, flags));
+        if let Some(id) = &function.id {
+            self.scopes.amend(id.name.as_str(), returned.clone());
+        }
+        self.function = returned;
     }
 
     fn visit_formal_parameters(&mut self, parameters: &FormalParameters<'a>) {
-        for parameter in &parameters.items {
-            let values = parameter.initializer.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+        let given = std::mem::take(&mut self.pending);
+        for (number, parameter) in parameters.items.iter().enumerate() {
+            let mut values = parameter.initializer.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+            values.join(given.get(number).cloned().unwrap_or_default());
             self.bind_pattern(&parameter.pattern, &values);
         }
         if let Some(rest) = &parameters.rest {
@@ -97,7 +123,48 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
         if let Some(id) = &class.id {
             self.bind(id.name.as_str(), Values::default());
         }
+        self.classes += 1;
         walk::walk_class(self, class);
+        self.classes -= 1;
+    }
+
+    fn visit_property_definition(&mut self, property: &PropertyDefinition<'a>) {
+        property.decorators.iter().for_each(|decorator| self.visit_decorator(decorator));
+        let values = property.value.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+        match &property.key {
+            PropertyKey::StaticIdentifier(name) => self.remember(name.name.as_str(), &values),
+            PropertyKey::PrivateIdentifier(name) => self.remember(name.name.as_str(), &values),
+            PropertyKey::StringLiteral(name) => self.remember(name.value.as_str(), &values),
+            key => self.visit_property_key(key),
+        }
+    }
+
+    fn visit_for_of_statement(&mut self, statement: &ForOfStatement<'a>) {
+        self.scopes.enter(Kind::Function);
+        let items = self.eval(&statement.right).items();
+        match &statement.left {
+            ForStatementLeft::VariableDeclaration(declaration) => {
+                for declarator in &declaration.declarations {
+                    self.bind_pattern(&declarator.id, &items);
+                }
+            }
+            left => {
+                if let Some(target) = left.as_assignment_target() {
+                    self.assign(target, &items);
+                }
+            }
+        }
+        self.loops.push(true);
+        self.visit_statement(&statement.body);
+        self.loops.pop();
+        self.scopes.leave();
+    }
+
+    fn visit_with_statement(&mut self, statement: &WithStatement<'a>) {
+        let object = self.eval(&statement.object);
+        self.spread.push(object);
+        self.visit_statement(&statement.body);
+        self.spread.pop();
     }
 
     fn visit_import_declaration(&mut self, declaration: &ImportDeclaration<'a>) {
@@ -154,7 +221,15 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
 
     fn visit_return_statement(&mut self, statement: &ReturnStatement<'a>) {
         self.exits += 1;
-        walk::walk_return_statement(self, statement);
+        let values = match &statement.argument {
+            // Who calls a function without an object gets everything.
+            Some(Expression::ThisExpression(_)) if self.classes == 0 => Values::path("globalThis"),
+            Some(argument) => self.eval(argument),
+            None => Values::default(),
+        };
+        if let Some(returns) = self.returns.last_mut() {
+            returns.join(values);
+        }
     }
 
     fn visit_throw_statement(&mut self, statement: &ThrowStatement<'a>) {
@@ -184,6 +259,18 @@ impl<'a> Reader<'a, '_, '_> {
         }
     }
 
+    /// Reads a function; gives it by what it may return.
+    fn in_function(&mut self, read: impl FnOnce(&mut Self)) -> Values {
+        let (loops, exits, top) = (std::mem::take(&mut self.loops), self.exits, std::mem::take(&mut self.top));
+        self.returns.push(Values::default());
+        read(self);
+        (self.loops, self.exits, self.top) = (loops, exits, top);
+        let returned = self.returns.pop().unwrap_or_default();
+        let mut function = Values::path("function");
+        function.add(Value::Gives(returned.iter().cloned().collect()));
+        function
+    }
+
     /// What an expression may stand for; everything in it is told on the way.
     pub(super) fn eval(&mut self, expression: &Expression<'a>) -> Values {
         match expression {
@@ -191,7 +278,11 @@ impl<'a> Reader<'a, '_, '_> {
             Expression::TemplateLiteral(template) => self.template(template),
             Expression::NumericLiteral(literal) => number(literal.value),
             Expression::Identifier(name) => self.name(name.name.as_str(), start(expression)),
+            // Outside of every function it may be everything.
+            Expression::ThisExpression(_) if self.returns.is_empty() && self.classes == 0 => Values::path("globalThis"),
             Expression::ThisExpression(_) => Values::default(),
+            Expression::ObjectExpression(object) => self.object(object),
+            Expression::TaggedTemplateExpression(tagged) => self.tagged(tagged),
             Expression::ParenthesizedExpression(inner) => self.eval(&inner.expression),
             Expression::AwaitExpression(inner) => {
                 self.exits += 1;
@@ -228,12 +319,7 @@ impl<'a> Reader<'a, '_, '_> {
                 let (left, right) = (self.eval(&operation.left), self.eval(&operation.right));
                 self.operate(&left, operation.operator, &right, start(expression))
             }
-            Expression::AssignmentExpression(assignment) => {
-                let values = self.eval(&assignment.right);
-                let values = if assignment.operator == AssignmentOperator::Assign { values } else { Values::default() };
-                self.assign(&assignment.left, &values);
-                values
-            }
+            Expression::AssignmentExpression(assignment) => self.assignment(assignment),
             Expression::ArrayExpression(array) => self.array(&array.elements),
             Expression::ChainExpression(chain) => {
                 if let Some(member) = chain.expression.as_member_expression() {
@@ -251,15 +337,18 @@ impl<'a> Reader<'a, '_, '_> {
                 let source = self.eval(&import.source);
                 self.load(&source, start(expression))
             }
-            Expression::ArrowFunctionExpression(arrow) => {
-                let (loops, exits, top) = (std::mem::take(&mut self.loops), self.exits, std::mem::take(&mut self.top));
-                walk::walk_arrow_function_expression(self, arrow);
-                (self.loops, self.exits, self.top) = (loops, exits, top);
-                Values::path("function")
-            }
+            Expression::ArrowFunctionExpression(arrow) => self.in_function(|reader| {
+                walk::walk_arrow_function_expression(reader, arrow);
+                if !matches!(arrow.body, ArrowFunctionBody::FunctionBody(_))
+                    && let Some(last) = reader.last.take()
+                    && let Some(returns) = reader.returns.last_mut()
+                {
+                    returns.join(last);
+                }
+            }),
             Expression::FunctionExpression(_) => {
                 walk::walk_expression(self, expression);
-                Values::path("function")
+                std::mem::take(&mut self.function)
             }
             other => {
                 if let Some(member) = other.as_member_expression() {
@@ -278,7 +367,7 @@ impl<'a> Reader<'a, '_, '_> {
         if text.len() <= MOST_TEXT { Values::text(text.to_owned()) } else { Values::default() }
     }
 
-    fn template(&mut self, template: &TemplateLiteral<'a>) -> Values {
+    pub(super) fn template(&mut self, template: &TemplateLiteral<'a>) -> Values {
         let at = start(template);
         let mut text = Some(String::new());
         let mut fills = template.expressions.iter();
@@ -317,7 +406,7 @@ impl<'a> Reader<'a, '_, '_> {
         if items.len() <= MOST_ITEMS { Values::one(Value::List(items.into())) } else { Values::default() }
     }
 
-    fn operate(&mut self, left: &Values, operator: BinaryOperator, right: &Values, at: usize) -> Values {
+    pub(super) fn operate(&mut self, left: &Values, operator: BinaryOperator, right: &Values, at: usize) -> Values {
         match (operator, left.as_int(), right.as_int()) {
             (BinaryOperator::Multiplication, Some(a), Some(b)) => Values::one(Value::Int(a.saturating_mul(b))),
             (BinaryOperator::Exponential, Some(a), Some(b)) => {
@@ -366,6 +455,13 @@ pub(super) fn plain(value: &Value) -> Option<String> {
     match value {
         Value::Text(text) => Some(text.to_string()),
         Value::Int(number) => Some(number.to_string()),
-        Value::Path(_) | Value::Range(_) | Value::List(_) | Value::Space(_) | Value::Getter(_) | Value::Own => None,
+        Value::Path(_)
+        | Value::Range(_)
+        | Value::List(_)
+        | Value::Map(_)
+        | Value::Gives(_)
+        | Value::Space(_)
+        | Value::Getter(_)
+        | Value::Own => None,
     }
 }

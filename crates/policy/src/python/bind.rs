@@ -1,6 +1,6 @@
 //! Binding names: what a body may make each name mean, found before the body is read.
 
-use ruff_python_ast::{self as ast, ExceptHandler, Expr, Stmt};
+use ruff_python_ast::{self as ast, ExceptHandler, Expr, Pattern, Stmt};
 use ruff_text_size::Ranged;
 
 use super::fold;
@@ -56,8 +56,7 @@ impl<'a> Reader<'a, '_, '_> {
             }
             Stmt::For(each) => {
                 let items = self.eval(&each.iter);
-                let items = items.as_list().map(|items| items.iter().cloned().collect()).unwrap_or_default();
-                self.bind_target(&each.target, &items, Runs::Perhaps);
+                self.bind_target(&each.target, &items.items(), Runs::Perhaps);
                 self.bind_body(&each.body, Runs::Perhaps);
                 self.bind_body(&each.orelse, Runs::Perhaps);
             }
@@ -92,7 +91,11 @@ impl<'a> Reader<'a, '_, '_> {
                 self.bind_body(&attempt.finalbody, runs);
             }
             Stmt::Match(choice) => {
-                choice.cases.iter().for_each(|case| self.bind_body(&case.body, Runs::Perhaps));
+                let subject = self.eval(&choice.subject);
+                for case in &choice.cases {
+                    self.bind_pattern(&case.pattern, &subject);
+                    self.bind_body(&case.body, Runs::Perhaps);
+                }
             }
             _ => {}
         }
@@ -146,14 +149,77 @@ impl<'a> Reader<'a, '_, '_> {
             Expr::Name(name) => self.bind(name.id.as_str(), values.clone(), runs),
             // Objects are not followed; what an attribute was ever set to, it may be anywhere.
             Expr::Attribute(attribute) => self.remember(attribute.attr.as_str(), values),
-            Expr::Starred(starred) => self.bind_target(&starred.value, &Values::default(), runs),
+            Expr::Starred(starred) => self.bind_target(&starred.value, values, runs),
             Expr::Tuple(ast::ExprTuple { elts, .. }) | Expr::List(ast::ExprList { elts, .. }) => {
+                let star = elts.iter().position(Expr::is_starred_expr);
+                let items = values.as_list().unwrap_or_default();
                 for (number, element) in elts.iter().enumerate() {
-                    let item = values.as_list().and_then(|items| items.get(number)).cloned();
-                    self.bind_target(element, &item.into_iter().collect(), runs);
+                    let part: Values = match star {
+                        // Whatever the others leave.
+                        Some(star) if star == number => items.iter().cloned().collect::<Values>().somewhere(),
+                        Some(star) if star < number => {
+                            let place = (items.len() + number).checked_sub(elts.len());
+                            place.and_then(|place| items.get(place)).cloned().into_iter().collect()
+                        }
+                        _ => items.get(number).cloned().into_iter().collect(),
+                    };
+                    let part = if items.is_empty() { values.under(None) } else { part };
+                    self.bind_target(element, &part, runs);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// `x["key"] = value`: objects are not followed, so what was put under a key may be under it anywhere.
+    pub(super) fn bind_key(&mut self, target: &'a Expr, values: &Values) {
+        if let Expr::Subscript(subscript) = target {
+            let quiet = std::mem::replace(&mut self.sink.quiet, true);
+            let key = self.eval(&subscript.slice);
+            self.sink.quiet = quiet;
+            key.texts().for_each(|key| self.remember(key, values));
+        }
+    }
+
+    /// The names of a pattern are parts of what it is held against.
+    fn bind_pattern(&mut self, pattern: &'a Pattern, values: &Values) {
+        match pattern {
+            Pattern::MatchAs(case) => {
+                if let Some(inner) = &case.pattern {
+                    self.bind_pattern(inner, values);
+                }
+                if let Some(name) = &case.name {
+                    self.bind(name.as_str(), values.clone(), Runs::Perhaps);
+                }
+            }
+            Pattern::MatchSequence(case) => {
+                for (number, part) in case.patterns.iter().enumerate() {
+                    let item = values.as_list().and_then(|items| items.get(number)).cloned();
+                    self.bind_pattern(part, &item.into_iter().collect());
+                }
+            }
+            Pattern::MatchMapping(case) => {
+                for (key, part) in case.keys.iter().zip(&case.patterns) {
+                    let key = self.eval(key);
+                    self.bind_pattern(part, &values.under(key.as_text()));
+                }
+                if let Some(rest) = &case.rest {
+                    self.bind(rest.as_str(), values.clone(), Runs::Perhaps);
+                }
+            }
+            Pattern::MatchStar(case) => {
+                if let Some(name) = &case.name {
+                    self.bind(name.as_str(), values.somewhere(), Runs::Perhaps);
+                }
+            }
+            Pattern::MatchOr(case) => case.patterns.iter().for_each(|part| self.bind_pattern(part, values)),
+            // What attributes of an object are is not followed.
+            Pattern::MatchClass(case) => {
+                let named = case.arguments.keywords.iter().map(|keyword| &keyword.pattern);
+                let parts = case.arguments.patterns.iter().chain(named);
+                parts.for_each(|part| self.bind_pattern(part, &Values::default()));
+            }
+            Pattern::MatchValue(_) | Pattern::MatchSingleton(_) => {}
         }
     }
 
@@ -167,9 +233,13 @@ impl<'a> Reader<'a, '_, '_> {
         self.scopes.bind(name, values);
     }
 
-    fn remember(&mut self, attribute: &'a str, values: &Values) {
-        if !values.is_empty() {
-            self.attributes.entry(attribute).or_default().join(values.clone());
+    pub(super) fn remember(&mut self, attribute: &str, values: &Values) {
+        if values.is_empty() {
+            return;
+        }
+        match self.attributes.get_mut(attribute) {
+            Some(known) => known.join(values.clone()),
+            None => drop(self.attributes.insert(attribute.to_owned(), values.clone())),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::fold;
 use super::reader::Reader;
 use crate::rule::Shape;
 use crate::text::is_system_path;
-use crate::value::{MOST_ITEMS, MOST_TEXT, Space, Value, Values};
+use crate::value::{Space, Value, Values};
 
 /// Modules of which an attribute chosen at run time is a way around every rule.
 const SENSITIVE: &[&str] =
@@ -15,25 +15,52 @@ const SENSITIVE: &[&str] =
 /// They print: what they are given is for people.
 const PROSE: &[&str] =
     &["builtins.print", "builtins.input", "logging.info", "logging.debug", "logging.warning", "logging.error"];
+/// They give numbers and texts.
+const PLAIN: &[&str] = &[
+    "builtins.abs",
+    "builtins.all",
+    "builtins.any",
+    "builtins.ascii",
+    "builtins.bin",
+    "builtins.callable",
+    "builtins.divmod",
+    "builtins.filter",
+    "builtins.format",
+    "builtins.frozenset",
+    "builtins.hash",
+    "builtins.hex",
+    "builtins.id",
+    "builtins.isinstance",
+    "builtins.issubclass",
+    "builtins.len",
+    "builtins.max",
+    "builtins.min",
+    "builtins.oct",
+    "builtins.ord",
+    "builtins.pow",
+    "builtins.repr",
+    "builtins.round",
+    "builtins.sum",
+];
 /// They end the program.
 const ENDS: &[&str] = &["sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort"];
 
 /// What a call is given.
-struct Given {
-    positional: Vec<Values>,
-    named: Vec<(String, Values)>,
+pub(super) struct Given {
+    pub(super) positional: Vec<Values>,
+    pub(super) named: Vec<(String, Values)>,
 }
 
 impl Given {
-    fn get(&self, place: usize, name: &str) -> Option<&Values> {
+    pub(super) fn get(&self, place: usize, name: &str) -> Option<&Values> {
         self.positional.get(place).or_else(|| self.named.iter().find(|(n, _)| n == name).map(|(_, values)| values))
     }
 
-    fn text(&self, place: usize) -> Option<&str> {
+    pub(super) fn text(&self, place: usize) -> Option<&str> {
         self.positional.get(place).and_then(Values::as_text)
     }
 
-    fn int(&self, place: usize) -> Option<i128> {
+    pub(super) fn int(&self, place: usize) -> Option<i128> {
         self.positional.get(place).and_then(Values::as_int)
     }
 }
@@ -53,15 +80,20 @@ impl<'a> Reader<'a, '_, '_> {
                 }
                 (object, Some(name), called)
             }
+            Expr::Lambda(lambda) => {
+                let given = self.given(&call.arguments);
+                return self.lambda(lambda, &given.positional).given();
+            }
             function => (Values::default(), None, self.eval(function)),
         };
         let prose = called.paths().any(|path| PROSE.contains(&path));
         self.prose += usize::from(prose);
         let given = self.given(&call.arguments);
         self.prose -= usize::from(prose);
-        let mut result = Values::default();
+        let mut result = called.given();
         if let Some(name) = name {
             result.join(self.method(&object, name, &given, call));
+            self.put_in(name, &given, &call.func);
         }
         for value in called.iter() {
             match value {
@@ -70,12 +102,20 @@ impl<'a> Reader<'a, '_, '_> {
                     result.join(self.known(path, &given, call));
                 }
                 Value::Getter(name) => {
-                    let object = given.positional.first().cloned().unwrap_or_default();
-                    for part in name.split('.').take(4) {
-                        result.join(self.attribute(&object, part, (at, at)));
+                    let mut object = given.positional.first().cloned().unwrap_or_default();
+                    for part in name.split('.').take(8) {
+                        object = self.attribute(&object, part, (at, at));
                     }
+                    result.join(object);
                 }
-                Value::Text(_) | Value::Int(_) | Value::Range(_) | Value::List(_) | Value::Space(_) | Value::Own => {}
+                Value::Text(_)
+                | Value::Int(_)
+                | Value::Range(_)
+                | Value::List(_)
+                | Value::Map(_)
+                | Value::Gives(_)
+                | Value::Space(_)
+                | Value::Own => {}
             }
         }
         if let Some(text) = result.as_text() {
@@ -96,16 +136,46 @@ impl<'a> Reader<'a, '_, '_> {
         Given { positional, named }
     }
 
+    /// `x.append(os)`, `x.update(m=os)`: what is put into something may be found in it.
+    fn put_in(&mut self, name: &str, given: &Given, function: &'a Expr) {
+        if !matches!(name, "append" | "add" | "insert" | "appendleft" | "extend" | "update" | "setdefault" | "put") {
+            return;
+        }
+        for (name, values) in &given.named {
+            self.remember(name, values);
+        }
+        let Expr::Attribute(ast::ExprAttribute { value, .. }) = function else { return };
+        if let (Expr::Name(object), Some(last)) = (&**value, given.positional.last()) {
+            let mut values = last.somewhere();
+            values.join(last.items().somewhere());
+            self.scopes.amend(object.id.as_str(), values);
+        }
+    }
+
     /// Methods of texts and of dictionaries of names.
     fn method(&mut self, object: &Values, name: &str, given: &Given, call: &'a ast::ExprCall) -> Values {
         let at = call.range().start().to_usize();
         let mut result = Values::default();
         for value in object.iter() {
             match value {
-                Value::Text(text) => result.join(fold::method(text, name, &given.positional)),
-                Value::Space(_) if matches!(name, "get" | "pop" | "setdefault" | "__getitem__") => {
+                Value::Text(text) => result.join(fold::method(text, name, &given.positional, &given.named)),
+                Value::Space(_) | Value::Map(_) if name == "copy" => result.add(value.clone()),
+                Value::Map(items) if name == "items" => {
+                    let pair = |(key, value): &(std::rc::Rc<str>, Value)| {
+                        Value::List([Value::Text(key.clone()), value.clone()].into())
+                    };
+                    result.add(Value::List(items.iter().map(pair).collect()));
+                }
+                Value::Map(_) | Value::List(_) if matches!(name, "values" | "pop" | "popleft") => {
+                    let key = given.positional.first().and_then(Values::as_text);
+                    let object = Values::one(value.clone());
+                    let found = if key.is_some() { object.under(key) } else { object.items() };
+                    result.join(if name == "values" { found.somewhere() } else { found });
+                }
+                Value::Path(path) if &**path == "pathlib.Path()" => self.path_method(name, object, given, at),
+                Value::Map(_) | Value::Space(_) if matches!(name, "get" | "pop" | "setdefault" | "__getitem__") => {
                     let key = given.positional.first().cloned().unwrap_or_default();
-                    result.join(self.item(&Values::one(value.clone()), &key, &call.func, at));
+                    result.join(self.item(&Values::one(value.clone()), &key, at));
                 }
                 Value::Path(path) if name == "__getattribute__" && &**path != "builtins.object" => {
                     if let Some(name) = given.text(0) {
@@ -114,12 +184,14 @@ impl<'a> Reader<'a, '_, '_> {
                 }
                 Value::Path(path) if &**path == "builtins" && name == "__getitem__" => {
                     let key = given.positional.first().cloned().unwrap_or_default();
-                    result.join(self.item(object, &key, &call.func, at));
+                    result.join(self.item(object, &key, at));
                 }
                 Value::Path(_)
                 | Value::Int(_)
                 | Value::Range(_)
                 | Value::List(_)
+                | Value::Map(_)
+                | Value::Gives(_)
                 | Value::Space(_)
                 | Value::Getter(_)
                 | Value::Own => {}
@@ -132,6 +204,9 @@ impl<'a> Reader<'a, '_, '_> {
     fn known(&mut self, path: &str, given: &Given, call: &'a ast::ExprCall) -> Values {
         let at = call.range().start().to_usize();
         let first = given.positional.first();
+        if let Some(values) = self.made(path, given, at) {
+            return values;
+        }
         match path {
             "builtins.getattr"
             | "builtins.object.__getattribute__"
@@ -147,6 +222,8 @@ impl<'a> Reader<'a, '_, '_> {
             | "importlib.import_module"
             | "imp.load_module"
             | "__loader__.load_module"
+            | "importlib._bootstrap._gcd_import"
+            | "importlib._bootstrap._find_and_load"
             | "importlib.util.find_spec" => self.import_call(path, given, at),
             "pkgutil.resolve_name" | "pydoc.locate" => match given.text(0) {
                 Some(name) => {
@@ -162,12 +239,21 @@ impl<'a> Reader<'a, '_, '_> {
             }
             "operator.getitem" => {
                 let key = given.positional.get(1).cloned().unwrap_or_default();
-                first.map(|object| self.item(object, &key, &call.func, at)).unwrap_or_default()
+                first.map(|object| self.item(object, &key, at)).unwrap_or_default()
             }
-            "functools.partial" | "builtins.list" | "builtins.tuple" | "builtins.iter" => {
-                first.cloned().unwrap_or_default()
-            }
-            "builtins.open" | "io.open" | "codecs.open" | "os.fdopen" => {
+            "functools.partial"
+            | "builtins.list"
+            | "builtins.tuple"
+            | "builtins.set"
+            | "builtins.sorted"
+            | "builtins.iter"
+            | "copy.copy"
+            | "copy.deepcopy"
+            | "contextlib.nullcontext"
+            | "importlib.util.module_from_spec"
+            | "importlib.reload"
+            | "types.MappingProxyType" => first.cloned().unwrap_or_default(),
+            "builtins.open" | "io.open" | "io.FileIO" | "codecs.open" | "os.fdopen" => {
                 self.open(given, at);
                 Values::path("builtins.open()")
             }
@@ -179,23 +265,19 @@ impl<'a> Reader<'a, '_, '_> {
                 }
                 first.map(from_codes).unwrap_or_default()
             }
-            "builtins.bytes.fromhex" | "builtins.bytearray.fromhex" | "binascii.unhexlify" => {
-                given.text(0).and_then(from_hex).map(Values::text).unwrap_or_default()
+            "builtins.bytes.fromhex" | "builtins.bytearray.fromhex" => {
+                given.text(0).and_then(crate::decode::hex).map(Values::text).unwrap_or_default()
             }
-            "builtins.map" => match (first, given.positional.get(1).and_then(Values::as_list)) {
-                (Some(function), Some(codes)) if function.paths().any(|path| path == "builtins.chr") => {
-                    let texts =
-                        codes.iter().filter_map(|code| if let Value::Int(n) = code { character(*n) } else { None });
-                    Values::one(Value::List(texts.map(|text| Value::Text(text.into())).collect()))
-                }
-                _ => Values::default(),
-            },
-            "builtins.reversed" => match given.text(0) {
-                Some(text) => Values::one(Value::List(
-                    text.chars().rev().take(MOST_ITEMS).map(|c| Value::Text(c.to_string().into())).collect(),
-                )),
-                None => Values::default(),
-            },
+            _ if path.starts_with("base64.") || path.starts_with("binascii.") || path.starts_with("codecs.") => {
+                let codec = given.get(1, "encoding").and_then(Values::as_text);
+                given.text(0).and_then(|text| fold::decoded(path, text, codec)).map(Values::text).unwrap_or_default()
+            }
+            _ if path.starts_with("builtins.str.") || path.starts_with("builtins.bytes.") => {
+                // `str.lower("SYSTEM")`
+                let name = path.rsplit('.').next().unwrap_or_default();
+                let rest = given.positional.get(1..).unwrap_or_default();
+                given.text(0).map(|text| fold::method(text, name, rest, &given.named)).unwrap_or_default()
+            }
             "builtins.range" => range(given).map(|turns| Values::one(Value::Range(turns))).unwrap_or_default(),
             "os.fork" | "os.forkpty" if self.in_loop() => {
                 self.sink.shape(Shape::ForkLoop, path, at);
@@ -204,7 +286,7 @@ impl<'a> Reader<'a, '_, '_> {
             _ => {
                 self.exits += usize::from(ENDS.contains(&path));
                 // What an object gives is an object of who knows what, twice removed.
-                if path.ends_with("()") || path.len() > 80 {
+                if path.ends_with("()") || path.len() > 80 || PLAIN.contains(&path) {
                     Values::default()
                 } else {
                     Values::path(&format!("{path}()"))
@@ -253,13 +335,28 @@ impl<'a> Reader<'a, '_, '_> {
         if !writes {
             return;
         }
-        let path = given.get(0, "file").and_then(Values::as_text).unwrap_or_default();
+        self.written(given.get(0, "file"), at);
+    }
+
+    /// A file of this path is written.
+    pub(super) fn written(&mut self, path: Option<&Values>, at: usize) {
+        let Some(path) = path else { return };
+        let path = path.as_text().unwrap_or_default();
         let shape = if is_system_path(path) { Shape::SystemWrite } else { Shape::FileWrite };
         self.sink.shape(shape, path, at);
     }
+
+    fn path_method(&mut self, name: &str, object: &Values, given: &Given, at: usize) {
+        let opens =
+            || given.get(0, "mode").is_some_and(|mode| mode.texts().any(|mode| mode.contains(['w', 'a', 'x', '+'])));
+        let writes = matches!(name, "write_text" | "write_bytes" | "touch") || (name == "open" && opens());
+        if writes && object.texts().any(is_system_path) {
+            self.written(Some(object), at);
+        }
+    }
 }
 
-fn character(code: i128) -> Option<String> {
+pub(super) fn character(code: i128) -> Option<String> {
     u32::try_from(code).ok().and_then(char::from_u32).map(String::from)
 }
 
@@ -271,15 +368,6 @@ fn from_codes(values: &Values) -> Values {
     let texts: Option<Vec<String>> =
         items.iter().map(|item| if let Value::Int(code) = item { character(*code) } else { None }).collect();
     texts.map(|texts| Values::text(texts.concat())).unwrap_or_default()
-}
-
-fn from_hex(text: &str) -> Option<String> {
-    let digits: Vec<u32> =
-        text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    if digits.len() > MOST_TEXT {
-        return None;
-    }
-    digits.chunks_exact(2).map(|pair| char::from_u32(pair[0] * 16 + pair[1])).collect()
 }
 
 /// How many turns a loop over this range takes.

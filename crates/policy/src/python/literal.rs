@@ -1,5 +1,7 @@
 //! Texts, lists and numbers that are written down or put together.
 
+use std::rc::Rc;
+
 use ruff_python_ast::{self as ast, Expr, FStringPart, InterpolatedStringElement, Operator};
 
 use super::fold;
@@ -11,7 +13,7 @@ use crate::value::{MOST_ITEMS, MOST_TEXT, Value, Values};
 const GIANT_REPEAT: i128 = 100_000_000;
 
 impl<'a> Reader<'a, '_, '_> {
-    pub(super) fn list(&mut self, items: impl Iterator<Item = &'a Expr>) -> Values {
+    pub(super) fn list(&mut self, items: impl Iterator<Item = &'a Expr>, at: usize) -> Values {
         let mut known = Vec::new();
         let mut whole = true;
         for item in items {
@@ -24,7 +26,42 @@ impl<'a> Reader<'a, '_, '_> {
             whole &= known.len() <= MOST_ITEMS;
             known.truncate(MOST_ITEMS);
         }
-        if whole { Values::one(Value::List(known.into())) } else { Values::default() }
+        let words: Option<Vec<&str>> =
+            known.iter().map(|item| if let Value::Text(text) = item { Some(&**text) } else { None }).collect();
+        if let Some(words) = words.filter(|words| (2..=8).contains(&words.len())) {
+            // A command in pieces, as programs that start others take it.
+            self.tell_command(&words.join(" "), at);
+        }
+        let known = Values::one(Value::List(known.into()));
+        if whole { known } else { known.items().somewhere() }
+    }
+
+    pub(super) fn dictionary(&mut self, items: &'a [ast::DictItem]) -> Values {
+        let mut known: Vec<(Rc<str>, Value)> = Vec::new();
+        let mut others = Values::default();
+        for item in items {
+            let key = item.key.as_ref().map(|key| self.eval(key));
+            let values = self.eval(&item.value);
+            let name: Option<Rc<str>> = key.as_ref().and_then(Values::as_text).map(Rc::from);
+            for value in values.iter() {
+                match (&name, value) {
+                    // `{**vars(os)}` is what it was made of.
+                    (None, Value::Map(_) | Value::Space(_)) if key.is_none() => others.add(value.clone()),
+                    _ if known.len() < MOST_ITEMS => known.push((name.clone().unwrap_or_default(), value.clone())),
+                    _ => {}
+                }
+            }
+        }
+        if !known.is_empty() {
+            others.add(Value::Map(known.into()));
+        }
+        others
+    }
+
+    fn tell_command(&mut self, text: &str, at: usize) {
+        if crate::text::is_destructive(text) {
+            self.tell_text(text, at);
+        }
     }
 
     pub(super) fn operation(&mut self, operation: &'a ast::ExprBinOp) -> Values {
@@ -89,7 +126,8 @@ impl<'a> Reader<'a, '_, '_> {
             InterpolatedStringElement::Interpolation(inner) => {
                 let values = self.eval(&inner.expression);
                 let known = values.iter().find_map(fold::plain);
-                append(text, known.as_deref().filter(|_| inner.format_spec.is_none()));
+                let plain = |spec: &ast::InterpolatedStringFormatSpec| matches!(&spec.elements[..], [InterpolatedStringElement::Literal(spec)] if &*spec.value == "s");
+                append(text, known.as_deref().filter(|_| inner.format_spec.as_deref().is_none_or(plain)));
                 if let Some(spec) = &inner.format_spec {
                     let mut nothing = None;
                     for element in &spec.elements {

@@ -4,6 +4,7 @@ mod bind;
 mod call;
 mod depth;
 mod fold;
+mod known;
 mod literal;
 mod names;
 mod reader;

@@ -2,6 +2,7 @@
 
 use ruff_python_ast::{self as ast, Expr};
 
+use super::fold;
 use super::reader::Reader;
 use crate::rule::Shape;
 use crate::value::{Space, Value, Values, below};
@@ -29,7 +30,37 @@ const CARRIED: &[&str] = &[
 /// Names that mean a builtin where nothing else is bound.
 const BUILTINS: &[&str] = &[
     "__import__",
+    "abs",
+    "all",
+    "any",
+    "ascii",
+    "bin",
     "breakpoint",
+    "callable",
+    "dir",
+    "divmod",
+    "enumerate",
+    "filter",
+    "format",
+    "frozenset",
+    "hash",
+    "hex",
+    "id",
+    "isinstance",
+    "issubclass",
+    "len",
+    "max",
+    "min",
+    "next",
+    "oct",
+    "ord",
+    "pow",
+    "repr",
+    "round",
+    "set",
+    "sorted",
+    "sum",
+    "zip",
     "bytearray",
     "bytes",
     "chr",
@@ -72,6 +103,10 @@ impl Reader<'_, '_, '_> {
             for path in known {
                 values.add(Value::Path(path));
             }
+            // `globals()["m"] = os`
+            if let Some(known) = self.attributes.get(name) {
+                values.join(known.clone());
+            }
         }
         if may_be_builtin {
             match name {
@@ -90,8 +125,10 @@ impl Reader<'_, '_, '_> {
         self.sink.attribute(name, place.1);
         let mut values = Values::default();
         for value in object.iter() {
-            if let Value::Path(path) = value {
-                values.join(self.attribute_of(path, name, place.0));
+            match value {
+                Value::Path(path) => values.join(self.attribute_of(path, name, place.0)),
+                Value::Gives(_) if name == "__class__" => values.add(Value::Path("types.FunctionType".into())),
+                _ => {}
             }
         }
         match name {
@@ -120,7 +157,7 @@ impl Reader<'_, '_, '_> {
             // Builtin functions know the module that they are of.
             (_, "__self__") if path.starts_with("builtins.") => return Values::path("builtins"),
             ("builtins.object", "__subclasses__") => return Values::path(&full),
-            ("builtins.object", "__class__" | "__base__" | "__bases__" | "__mro__") => {
+            ("builtins.object" | "builtins.type()", "__class__" | "__base__" | "__bases__" | "__mro__") => {
                 return Values::path("builtins.object");
             }
             _ => {}
@@ -136,14 +173,12 @@ impl Reader<'_, '_, '_> {
     }
 
     /// What `object[key]` stands for.
-    pub(super) fn item(&mut self, object: &Values, key: &Values, slice: &Expr, at: usize) -> Values {
-        let mut values = Values::default();
+    pub(super) fn item(&mut self, object: &Values, key: &Values, at: usize) -> Values {
+        let mut values = object.under(key.as_text());
         for value in object.iter() {
             match value {
                 Value::Text(text) => {
-                    if is_reversal(slice) {
-                        values.join(Values::text(text.chars().rev().collect()));
-                    } else if let Some(index) = key.as_int() {
+                    if let Some(index) = key.as_int() {
                         values.join(character(text, index));
                     }
                 }
@@ -167,8 +202,19 @@ impl Reader<'_, '_, '_> {
                     }
                 }
                 Value::Path(path) if &**path == "builtins.object" => values.add(value.clone()),
-                Value::Path(_) | Value::Int(_) | Value::Range(_) | Value::Getter(_) | Value::Own => {}
+                Value::Path(_)
+                | Value::Int(_)
+                | Value::Range(_)
+                | Value::Map(_)
+                | Value::Gives(_)
+                | Value::Getter(_)
+                | Value::Own => {}
             }
+        }
+        if values.is_empty()
+            && let Some(known) = key.as_text().and_then(|key| self.attributes.get(key))
+        {
+            values = known.clone();
         }
         values.paths().for_each(|path| self.sink.name(path, at));
         values
@@ -193,14 +239,33 @@ impl Reader<'_, '_, '_> {
     }
 }
 
-/// `[::-1]`
-fn is_reversal(slice: &Expr) -> bool {
-    let Expr::Slice(slice) = slice else { return false };
-    let minus_one = |step: &Expr| {
-        matches!(step, Expr::UnaryOp(ast::ExprUnaryOp { op: ast::UnaryOp::USub, operand, .. })
-            if matches!(&**operand, Expr::NumberLiteral(one) if matches!(&one.value, ast::Number::Int(n) if n.as_i64() == Some(1))))
+/// `"xsystem"[1:]`, where all of it is known.
+pub(super) fn slice(object: &Values, slice: &Expr) -> Values {
+    let Expr::Slice(slice) = slice else { return Values::default() };
+    let mut whole = true;
+    let mut number = |bound: &Option<Box<Expr>>| {
+        let known = bound.as_deref().map(small)?;
+        whole &= known.is_some();
+        known
     };
-    slice.lower.is_none() && slice.upper.is_none() && slice.step.as_deref().is_some_and(minus_one)
+    let bounds = (number(&slice.lower), number(&slice.upper), number(&slice.step));
+    match object.as_text().filter(|_| whole) {
+        Some(text) => fold::slice(text, bounds.0, bounds.1, bounds.2).map(Values::text).unwrap_or_default(),
+        None => object.as_list().map(|items| items.iter().cloned().collect::<Values>().somewhere()).unwrap_or_default(),
+    }
+}
+
+/// A number as it stands in a slice.
+fn small(bound: &Expr) -> Option<i128> {
+    match bound {
+        Expr::NumberLiteral(ast::ExprNumberLiteral { value: ast::Number::Int(number), .. }) => {
+            number.as_i64().map(i128::from)
+        }
+        Expr::UnaryOp(ast::ExprUnaryOp { op: ast::UnaryOp::USub, operand, .. }) if operand.is_number_literal_expr() => {
+            small(operand).map(|number| -number)
+        }
+        _ => None,
+    }
 }
 
 fn pick(items: &[Value], index: i128) -> Option<&Value> {

@@ -8,24 +8,34 @@ use ruff_text_size::Ranged;
 
 use super::bind::Runs;
 use super::literal::shown;
+use super::names::slice;
 use crate::rule::Shape;
 use crate::scope::{Kind, Scopes};
 use crate::sink::Sink;
-use crate::value::{MOST_TEXT, Value, Values};
+use crate::value::{MOST_ITEMS, MOST_TEXT, Value, Values};
 
 /// Turns of a loop that are many.
 const GIANT_RANGE: i128 = 1_000_000;
+
+/// Bytes of code that are read again for each item of a list, in all.
+const MOST_UNROLLED: usize = 64 << 10;
 
 /// Reads one program.
 pub(super) struct Reader<'a, 's, 'k> {
     pub(super) sink: &'s mut Sink<'k>,
     pub(super) scopes: Scopes<'a>,
     /// What attributes were set to, of whatever object.
-    pub(super) attributes: HashMap<&'a str, Values>,
+    pub(super) attributes: HashMap<String, Values>,
     /// Modules whose names were all imported.
     pub(super) stars: Vec<&'a str>,
     /// For each loop around this place, whether a `break` leaves it.
     loops: Vec<bool>,
+    /// Comprehensions around this place.
+    turns: usize,
+    /// Bytes of code that were read once for each item of a list.
+    unrolled: usize,
+    /// What functions around this place return, innermost last.
+    returns: Vec<Values>,
     /// Ways out of the function so far.
     pub(super) exits: usize,
     /// Above zero where texts are meant for people.
@@ -40,6 +50,9 @@ pub(super) fn read(body: &[Stmt], sink: &mut Sink<'_>) {
         attributes: HashMap::new(),
         stars: Vec::new(),
         loops: Vec::new(),
+        turns: 0,
+        unrolled: 0,
+        returns: Vec::new(),
         exits: 0,
         prose: 0,
     };
@@ -82,9 +95,22 @@ impl<'a> Visitor<'a> for Reader<'a, '_, '_> {
                     *left = true;
                 }
             }
-            Stmt::Return(_) | Stmt::Raise(_) => {
+            Stmt::Return(given) => {
+                self.exits += 1;
+                let values = given.value.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+                if let Some(returns) = self.returns.last_mut() {
+                    returns.join(values);
+                }
+            }
+            Stmt::Raise(_) => {
                 self.exits += 1;
                 visitor::walk_stmt(self, statement);
+            }
+            // What is under a key, or is an attribute, may be found there by anybody.
+            Stmt::Assign(assign) => {
+                let values = self.eval(&assign.value);
+                assign.targets.iter().for_each(|target| self.visit_expr(target));
+                assign.targets.iter().for_each(|target| self.bind_key(target, &values));
             }
             // A text that stands alone is for people.
             Stmt::Expr(expression) if expression.value.is_string_literal_expr() => {}
@@ -106,7 +132,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_, '_> {
     fn visit_comprehension(&mut self, comprehension: &'a ast::Comprehension) {
         let items = self.eval(&comprehension.iter);
         self.check_range(&items, &comprehension.iter);
-        let items = items.as_list().map(|items| items.iter().cloned().collect()).unwrap_or_default();
+        let items = items.items();
         self.bind_target(&comprehension.target, &items, Runs::Perhaps);
         comprehension.ifs.iter().for_each(|test| self.visit_expr(test));
     }
@@ -115,32 +141,36 @@ impl<'a> Visitor<'a> for Reader<'a, '_, '_> {
 impl<'a> Reader<'a, '_, '_> {
     fn function(&mut self, function: &'a ast::StmtFunctionDef) {
         function.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
-        self.visit_parameters(&function.parameters);
+        let parameters = self.parameters(&function.parameters);
         if let Some(returns) = &function.returns {
             self.visit_annotation(returns);
         }
         self.scopes.enter(Kind::Function);
-        self.bind_parameters(&function.parameters);
+        for (name, values) in parameters {
+            self.scopes.bind(name, values);
+        }
         self.bind_body(&function.body, Runs::Perhaps);
         let (loops, exits) = (std::mem::take(&mut self.loops), self.exits);
+        self.returns.push(Values::default());
         self.visit_body(&function.body);
+        let returned = self.returns.pop().unwrap_or_default();
         (self.loops, self.exits) = (loops, exits);
         self.scopes.leave();
+        self.scopes.amend(function.name.as_str(), gives(&returned));
     }
 
-    fn bind_parameters(&mut self, parameters: &'a ast::Parameters) {
+    /// Names of parameters and what they are when nobody gives anything else. Each default is looked at once: twice would
+    /// be twice for each function in it, and so on.
+    fn parameters(&mut self, parameters: &'a ast::Parameters) -> Vec<(&'a str, Values)> {
+        let mut known = Vec::new();
         for parameter in parameters {
-            // A default is what the parameter is when nobody gives another.
-            let values = parameter.default().map(|default| self.quietly(default)).unwrap_or_default();
-            self.scopes.bind(parameter.name().as_str(), values);
+            if let Some(annotation) = parameter.annotation() {
+                self.visit_annotation(annotation);
+            }
+            let values = parameter.default().map(|default| self.eval(default)).unwrap_or_default();
+            known.push((parameter.name().as_str(), values));
         }
-    }
-
-    fn quietly(&mut self, expression: &'a Expr) -> Values {
-        let quiet = std::mem::replace(&mut self.sink.quiet, true);
-        let values = self.eval(expression);
-        self.sink.quiet = quiet;
-        values
+        known
     }
 
     /// A loop that `endless` says would go on for ever, if nothing in it leaves.
@@ -155,7 +185,7 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     pub(super) fn in_loop(&self) -> bool {
-        !self.loops.is_empty()
+        !self.loops.is_empty() || self.turns > 0
     }
 
     fn check_range(&mut self, items: &Values, expression: &Expr) {
@@ -166,18 +196,19 @@ impl<'a> Reader<'a, '_, '_> {
         }
     }
 
-    /// What a call of it gives is not followed.
-    fn lambda(&mut self, lambda: &'a ast::ExprLambda) -> Values {
-        if let Some(parameters) = &lambda.parameters {
-            self.visit_parameters(parameters);
+    /// `given` is what it is called with, where it stands.
+    pub(super) fn lambda(&mut self, lambda: &'a ast::ExprLambda, given: &[Values]) -> Values {
+        let mut parameters = lambda.parameters.as_ref().map(|some| self.parameters(some)).unwrap_or_default();
+        for ((_, known), given) in parameters.iter_mut().zip(given) {
+            known.join(given.clone());
         }
         self.scopes.enter(Kind::Function);
-        if let Some(parameters) = &lambda.parameters {
-            self.bind_parameters(parameters);
+        for (name, values) in parameters {
+            self.scopes.bind(name, values);
         }
-        self.visit_expr(&lambda.body);
+        let given = self.eval(&lambda.body);
         self.scopes.leave();
-        Values::one(Value::Own)
+        gives(&given)
     }
 
     fn comprehension(
@@ -186,14 +217,43 @@ impl<'a> Reader<'a, '_, '_> {
         parts: impl IntoIterator<Item = &'a Expr>,
     ) -> Values {
         self.scopes.enter(Kind::Function);
+        self.turns += 1;
         for generator in generators {
             self.visit_comprehension(generator);
         }
+        let (mut values, mut last) = (Values::default(), None);
         for part in parts {
-            self.visit_expr(part);
+            values = self.eval(part);
+            last = Some(part);
         }
+        let mut result = values.somewhere();
+        if let ([generator], Some(part)) = (generators, last) {
+            result.join(self.unroll(generator, part));
+        }
+        self.turns -= 1;
         self.scopes.leave();
-        Values::default()
+        result
+    }
+
+    /// What a comprehension makes of each item of a short list: `chr(c) for c in [101, 120]`. Only where little is read
+    /// again, and never within another.
+    fn unroll(&mut self, generator: &'a ast::Comprehension, part: &'a Expr) -> Values {
+        let cost = part.range().len().to_usize() * MOST_ITEMS;
+        if self.turns > 1 || cost > 4096 || self.unrolled + cost > MOST_UNROLLED || !generator.ifs.is_empty() {
+            return Values::default();
+        }
+        self.unrolled += cost;
+        let quiet = std::mem::replace(&mut self.sink.quiet, true);
+        let items = self.eval(&generator.iter);
+        let mut made = Vec::new();
+        for item in items.as_list().unwrap_or_default() {
+            self.scopes.enter(Kind::Function);
+            self.bind_target(&generator.target, &Values::one(item.clone()), Runs::Perhaps);
+            made.push(self.eval(part).iter().next().cloned().unwrap_or(Value::Own));
+            self.scopes.leave();
+        }
+        self.sink.quiet = quiet;
+        if made.is_empty() { Values::default() } else { Values::one(Value::List(made.into())) }
     }
 
     /// What an expression may stand for; everything in it is told on the way.
@@ -212,7 +272,8 @@ impl<'a> Reader<'a, '_, '_> {
             Expr::Subscript(subscript) => {
                 let object = self.eval(&subscript.value);
                 let key = self.eval(&subscript.slice);
-                self.item(&object, &key, &subscript.slice, at(expression))
+                let part = slice(&object, &subscript.slice);
+                if part.is_empty() { self.item(&object, &key, at(expression)) } else { part }
             }
             Expr::BinOp(operation) => self.operation(operation),
             Expr::StringLiteral(literal) => {
@@ -236,12 +297,11 @@ impl<'a> Reader<'a, '_, '_> {
                     _ => Values::default(),
                 }
             }
-            Expr::List(ast::ExprList { elts, .. }) | Expr::Tuple(ast::ExprTuple { elts, .. }) => self.list(elts.iter()),
-            Expr::Set(set) => self.list(set.elts.iter()),
-            Expr::Dict(dict) => {
-                dict.items.iter().filter_map(|item| item.key.as_ref()).for_each(|key| self.visit_expr(key));
-                self.list(dict.items.iter().map(|item| &item.value))
+            Expr::List(ast::ExprList { elts, .. }) | Expr::Tuple(ast::ExprTuple { elts, .. }) => {
+                self.list(elts.iter(), at(expression))
             }
+            Expr::Set(set) => self.list(set.elts.iter(), at(expression)),
+            Expr::Dict(dict) => self.dictionary(&dict.items),
             Expr::Named(named) => {
                 let values = self.eval(&named.value);
                 self.bind_target(&named.target, &values, Runs::Perhaps);
@@ -261,7 +321,7 @@ impl<'a> Reader<'a, '_, '_> {
                 values
             }
             Expr::Starred(starred) => self.eval(&starred.value),
-            Expr::Lambda(lambda) => self.lambda(lambda),
+            Expr::Lambda(lambda) => self.lambda(lambda, &[]),
             Expr::ListComp(ast::ExprListComp { elt, generators, .. })
             | Expr::SetComp(ast::ExprSetComp { elt, generators, .. })
             | Expr::Generator(ast::ExprGenerator { elt, generators, .. }) => self.comprehension(generators, [&**elt]),
@@ -280,6 +340,11 @@ impl<'a> Reader<'a, '_, '_> {
             }
         }
     }
+}
+
+/// A function of this code.
+fn gives(values: &Values) -> Values {
+    Values::one(Value::Gives(values.iter().cloned().collect()))
 }
 
 fn number(number: &ast::Number) -> Values {

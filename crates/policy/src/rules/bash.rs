@@ -188,6 +188,8 @@ pub(super) const RULES: &[Rule] = &[
             "curl x | python3",
             "curl x | tee y | zsh",
             "curl x | env A=1 bash -",
+            "bash <(curl x)",
+            "eval \"$(curl x)\"",
         ],
         &[
             "cat x | grep y",
@@ -203,14 +205,7 @@ pub(super) const RULES: &[Rule] = &[
         ("bash.code.text", High, 8),
         "runs text that is made at run time",
         Match::Shape(Shape::CodeFromText),
-        &[
-            "eval \"$x\"",
-            "bash -c \"$1\"",
-            "bash <(curl x)",
-            "sh -c \"$(curl x)\"",
-            "source <(curl x)",
-            "eval $(cat x)",
-        ],
+        &["eval \"$x\"", "bash -c \"$1\"", "bash <(cat x)", "sh -c \"$(cat x)\"", "source <(cat x)", "eval $(cat x)"],
         &["eval 'echo 1'", "bash -c 'ls'", "source ./env.sh", "bash script.sh", ". venv/bin/activate"],
     ),
     row(
@@ -224,7 +219,7 @@ pub(super) const RULES: &[Rule] = &[
         ("bash.command.dynamic", Medium, 3),
         "which command is run is decided at run time",
         Match::Shape(Shape::DynamicCommand),
-        &["$x -rf", "$(cat x) y", "${cmd:-ls} z"],
+        &["$x -rf", "$(cat x) y", "${cmd##*/} z"],
         &["x=ls; $x", "ls $x"],
     ),
     row(

@@ -84,6 +84,7 @@ pub(super) const RULES: &[Rule] = &[
             "Bun.spawn",
             "Bun.spawnSync",
             "process.binding",
+            "process._linkedBinding",
             "process.dlopen",
         ]),
         &[
@@ -154,6 +155,16 @@ pub(super) const RULES: &[Rule] = &[
         name(&["fs.writeFile", "fs.writeFileSync", "fs.appendFile", "fs.appendFileSync", "fs.createWriteStream"]),
         &["require('fs').writeFileSync('x', '')"],
         &["require('fs').readFileSync('x')"],
+    ),
+    row(
+        ("javascript.file.system_write", Critical, 10),
+        "`{}` is a file of the system or of a home, opened to write",
+        Match::Shape(Shape::SystemWrite),
+        &[
+            "require('fs').writeFileSync('/etc/passwd', '')",
+            "import { copyFile } from 'fs/promises'; copyFile('x', '/usr/bin/y')",
+        ],
+        &["require('fs').writeFileSync('out.txt', '')", "require('fs').readFileSync('/etc/hosts')"],
     ),
     row(
         ("javascript.file.links", Medium, 3),

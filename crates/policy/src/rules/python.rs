@@ -217,6 +217,22 @@ pub(super) const RULES: &[Rule] = &[
         &["import numpy.ctypeslib_like", "x = 'ctypes'"],
     ),
     row(
+        ("python.native.load", High, 8),
+        "`{}` loads a library of machine code",
+        name(&[
+            "ctypes.CDLL",
+            "ctypes.PyDLL",
+            "ctypes.cdll",
+            "ctypes.pydll",
+            "ctypes.pythonapi",
+            "ctypes.LibraryLoader",
+            "_ctypes.dlopen",
+            "cffi.FFI().dlopen",
+        ]),
+        &["import ctypes\nctypes.CDLL(None)", "from ctypes import cdll\ncdll.LoadLibrary('x')"],
+        &["import ctypes\nctypes.c_int(1)"],
+    ),
+    row(
         ("python.import.pty", High, 5),
         "`{}` opens terminals for other programs",
         import(&["pty"]),

@@ -1,0 +1,174 @@
+//! What single programs do by their arguments.
+
+use super::command;
+use super::expand::{self, MOST_WORDS};
+use super::walk::{Walker, join};
+use crate::rule::Shape;
+use crate::text::{is_root, is_system_path};
+
+impl Walker<'_, '_> {
+    /// Files that a program writes by its arguments.
+    pub(super) fn targets(&mut self, name: &str, rest: &[Option<String>], at: usize) {
+        let mut words = rest.iter().flatten().filter(|word| !word.starts_with('-'));
+        let targets: Vec<&String> = match name {
+            "cp" | "mv" | "ln" | "install" | "rsync" if rest.len() > 1 => words.next_back().into_iter().collect(),
+            "tee" | "truncate" => words.collect(),
+            "sed" if rest.iter().flatten().any(|word| word.starts_with("-i") || word == "--in-place") => {
+                words.skip(1).collect()
+            }
+            _ => return,
+        };
+        for path in targets.into_iter().filter(|path| path.starts_with('/') || path.starts_with("$HOME/.")) {
+            if is_system_path(path) && !path.starts_with("/dev/") {
+                self.sink.shape(Shape::SystemWrite, path, at);
+            }
+        }
+    }
+
+    /// Variables, functions and aliases that a builtin sets.
+    pub(super) fn keeps(&mut self, name: &str, rest: &[Option<String>]) {
+        match name {
+            "declare" | "local" | "export" | "readonly" | "typeset" | "alias" => {
+                for word in rest.iter().flatten() {
+                    let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.starts_with('-')) else {
+                        continue;
+                    };
+                    if name == "alias" {
+                        self.aliases.insert(key.to_owned(), value.to_owned());
+                    } else {
+                        self.set(key, Some(value.to_owned()));
+                    }
+                }
+            }
+            "unset" => rest.iter().flatten().for_each(|word| {
+                self.functions.remove(word);
+                self.variables.remove(word);
+            }),
+            "set" if rest.first().is_some_and(|word| word.as_deref() == Some("--")) => {
+                let all = join(&rest[1..]);
+                self.set("@", all.clone());
+                self.set("*", all);
+                for (number, word) in rest.iter().enumerate().skip(1).take(9) {
+                    self.set(&number.to_string(), word.clone());
+                }
+            }
+            "printf" if rest.first().is_some_and(|word| word.as_deref() == Some("-v")) => {
+                if let Some(Some(variable)) = rest.get(1) {
+                    let value = expand::printed("printf", rest.get(2..).unwrap_or_default());
+                    self.set(variable, value);
+                }
+            }
+            "read" => {
+                let names: Vec<&String> = rest.iter().flatten().filter(|word| !word.starts_with('-')).collect();
+                let text = self.piped.clone();
+                let parts: Vec<&str> = text.as_deref().unwrap_or_default().split([' ', ',', ':', '\t', '\n']).collect();
+                for (number, name) in names.iter().enumerate() {
+                    let value = match (&text, names.len()) {
+                        (Some(text), 1) => Some(text.clone()),
+                        _ => parts.get(number).map(|part| (*part).to_owned()).filter(|_| text.is_some()),
+                    };
+                    self.variables.insert((*name).clone(), value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn xargs(&mut self, rest: &[Option<String>], at: usize) {
+        let start = command::flags(rest, command::XARGS, false);
+        let Some(inner) = rest.get(start..).filter(|inner| !inner.is_empty()) else { return };
+        let piped = self.piped.clone();
+        let shell = inner.first().is_some_and(|word| word.as_deref().is_some_and(command::is_shell));
+        if shell && self.fetched {
+            self.sink.shape(Shape::PipeToShell, "xargs", at);
+        }
+        let more = piped.iter().flat_map(|text| text.split_whitespace()).take(MOST_WORDS);
+        let words: Vec<Option<String>> = inner
+            .iter()
+            .filter(|word| word.as_deref() != Some(":::"))
+            .cloned()
+            .chain(more.map(|word| Some(word.to_owned())))
+            .collect();
+        self.started(&words, at);
+    }
+
+    pub(super) fn remove(&mut self, rest: &[Option<String>], at: usize) {
+        let flags = rest.iter().flatten().filter(|word| word.starts_with('-'));
+        let recursive = flags.clone().any(|flag| match flag.strip_prefix("--") {
+            // Long names may be cut.
+            Some(long) => !long.is_empty() && "recursive".starts_with(long),
+            None => flag.contains(['r', 'R']),
+        });
+        if !recursive {
+            return;
+        }
+        let targets = rest.iter().flatten().filter(|word| !word.starts_with('-'));
+        let here = |word: &str| self.in_root && matches!(word, "*" | "." | "./" | "./*" | ".*");
+        let root = targets.clone().find(|word| is_root(word) || here(word)).cloned();
+        match root {
+            Some(root) => self.sink.shape(Shape::RemoveRoot, &root, at),
+            None => self.sink.shape(Shape::RemoveTree, "", at),
+        }
+    }
+
+    pub(super) fn copy(&mut self, rest: &[Option<String>], at: usize) {
+        let raw = |word: &&String| {
+            let target = word.strip_prefix("of=").is_some_and(|path| path.starts_with("/dev/") && is_system_path(path));
+            let source = word
+                .strip_prefix("if=")
+                .is_some_and(|path| path.starts_with("/dev/sd") || path.starts_with("/dev/nvme"));
+            target || source
+        };
+        if let Some(word) = rest.iter().flatten().find(raw) {
+            self.sink.shape(Shape::WriteDevice, word, at);
+        }
+        let target = rest.iter().flatten().find_map(|word| word.strip_prefix("of=")).unwrap_or_default();
+        if is_system_path(target) && !target.starts_with("/dev/") {
+            self.sink.shape(Shape::SystemWrite, target, at);
+        }
+    }
+
+    pub(super) fn find(&mut self, rest: &[Option<String>], at: usize) {
+        let is =
+            |word: &Option<String>, names: &[&str]| word.as_ref().is_some_and(|word| names.contains(&word.as_str()));
+        let start = rest.iter().take_while(|word| is(word, &["-L", "-H", "-P"])).count();
+        let roots = rest.iter().skip(start).flatten().take_while(|word| !word.starts_with(['-', '(', '!']));
+        let root = roots.clone().find(|root| is_root(root)).cloned();
+        let told = |root: &Option<String>| match root {
+            Some(root) => (Shape::RemoveRoot, root.clone()),
+            None => (Shape::RemoveTree, String::new()),
+        };
+        if rest.iter().any(|word| is(word, &["-delete"])) {
+            let (shape, seen) = told(&root);
+            self.sink.shape(shape, &seen, at);
+        }
+        let mut from = 0;
+        for _ in 0..8 {
+            let exec = |word: &Option<String>| is(word, &["-exec", "-execdir", "-ok", "-okdir"]);
+            let Some(place) = rest.iter().skip(from).position(exec) else { return };
+            from += place + 1;
+            let length = rest.iter().skip(from).take_while(|word| !is(word, &[";", "+"])).count();
+            let command: Vec<Option<String>> = rest
+                .iter()
+                .skip(from)
+                .take(length)
+                .map(|word| if is(word, &["{}"]) { root.clone().or_else(|| word.clone()) } else { word.clone() })
+                .collect();
+            self.started(&command, at);
+            from += length;
+        }
+    }
+
+    /// `sh -c text`, `sh <(…)`.
+    pub(super) fn shell(&mut self, name: &str, rest: &[Option<String>], at: usize) {
+        let flag = |word: &Option<String>| {
+            word.as_ref().is_some_and(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('c'))
+        };
+        if let Some(place) = rest.iter().position(flag) {
+            self.run_text(rest.get(place + 1).and_then(Option::as_deref), at);
+        } else if matches!(rest.first(), Some(None)) {
+            let shape = if self.fetched { Shape::PipeToShell } else { Shape::CodeFromText };
+            self.sink.shape(shape, name, at);
+        }
+    }
+}

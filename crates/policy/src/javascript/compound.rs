@@ -1,0 +1,72 @@
+//! Expressions that are made of others: objects, assignments, tagged templates.
+
+use std::rc::Rc;
+
+use oxc_ast::ast::{AssignmentExpression, ObjectExpression, ObjectPropertyKind, PropertyKey, TaggedTemplateExpression};
+use oxc_syntax::operator::{AssignmentOperator, BinaryOperator};
+
+use super::bind::start;
+use super::reader::Reader;
+use crate::value::{MOST_ITEMS, Value, Values};
+
+impl<'a> Reader<'a, '_, '_> {
+    pub(super) fn assignment(&mut self, assignment: &AssignmentExpression<'a>) -> Values {
+        let at = start(assignment);
+        let right = self.eval(&assignment.right);
+        let values = match (assignment.operator, assignment.left.get_identifier_name()) {
+            (AssignmentOperator::Addition, Some(name)) => {
+                let left = self.name(name, at);
+                self.operate(&left, BinaryOperator::Addition, &right, at)
+            }
+            (
+                AssignmentOperator::Assign
+                | AssignmentOperator::LogicalNullish
+                | AssignmentOperator::LogicalOr
+                | AssignmentOperator::LogicalAnd,
+                _,
+            ) => right,
+            _ => Values::default(),
+        };
+        self.assign(&assignment.left, &values);
+        values
+    }
+
+    pub(super) fn tagged(&mut self, tagged: &TaggedTemplateExpression<'a>) -> Values {
+        let tag = self.eval(&tagged.tag);
+        let text = self.template(&tagged.quasi);
+        for path in tag.paths() {
+            self.sink.call(path, start(tagged));
+        }
+        if tag.paths().any(|path| path == "String.raw") { text } else { tag.given() }
+    }
+
+    pub(super) fn object(&mut self, object: &ObjectExpression<'a>) -> Values {
+        let mut known: Vec<(Rc<str>, Value)> = Vec::new();
+        let mut others = Values::default();
+        for property in &object.properties {
+            match property {
+                ObjectPropertyKind::ObjectProperty(property) => {
+                    let name: Rc<str> = match &property.key {
+                        PropertyKey::StaticIdentifier(name) => name.name.as_str().into(),
+                        PropertyKey::PrivateIdentifier(_) => "".into(),
+                        key => {
+                            let key = key.as_expression().map(|key| self.eval(key)).unwrap_or_default();
+                            key.as_text().unwrap_or_default().into()
+                        }
+                    };
+                    let values = self.eval(&property.value);
+                    let known_values = values.iter().cloned().chain(values.is_empty().then_some(Value::Own));
+                    known.extend(
+                        known_values.take(MOST_ITEMS.saturating_sub(known.len())).map(|value| (name.clone(), value)),
+                    );
+                }
+                // A copy has what the original has.
+                ObjectPropertyKind::SpreadProperty(spread) => others.join(self.eval(&spread.argument)),
+            }
+        }
+        if !known.is_empty() {
+            others.add(Value::Map(known.into()));
+        }
+        others
+    }
+}
