@@ -253,9 +253,25 @@ impl Engine {
         Ok(Books::new(self.ledger()?, component, Arc::new(self.settings.prices.clone())))
     }
 
-    /// Lets a caller in, or turns him away for now.
+    /// Lets a caller in, or turns him away for now; whoever asks writes that down.
     pub(crate) fn enter(&self, caller: &Caller) -> Result<Option<Pass>, RunError> {
         Ok(self.gate.enter(caller)?)
+    }
+
+    /// The same for an act that has no account of its own.
+    pub(crate) async fn admit(&self, caller: &Caller, act: &str) -> Result<Option<Pass>, RunError> {
+        self.gate.admit(&self.audit, caller, act).await
+    }
+
+    /// What everybody passes first, for what outlives a call.
+    pub(crate) fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    /// A model's word on a request that no run is made of, where the settings or the request want one.
+    pub(crate) async fn opinion(&self, request: &ExecRequest) -> Result<Option<Opinion>, RunError> {
+        let wanted = self.wants_review(request)?;
+        self.review_if(wanted.then_some(request)).await
     }
 
     /// For a process that is about to end: puts away only what the next one would have to wait for. The rest ends with

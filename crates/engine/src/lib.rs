@@ -63,7 +63,7 @@ pub use network::{NetworkSettings, Rules as NetworkRules, WhoMay};
 pub use policy_settings::{PolicySettings, read_policy_file};
 pub use run::Built;
 pub use session::{
-    CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, Heard, Listener, ProcessInfo, Running,
-    Session, SessionError, SessionInfo, SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,
+    CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, FilePass, Heard, Listener, ProcessInfo,
+    Running, Session, SessionError, SessionInfo, SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,
 };
 pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};

@@ -285,7 +285,7 @@ async fn a_disk_that_is_over_its_limit_stops_what_fills_it() {
     let fill = "i=0; while true; do dd if=/dev/zero of=f$i bs=1M count=2 2>/dev/null; i=$((i+1)); sleep 0.02; done";
     let result = exec(&engine, &session, shell(fill)).await;
     assert_eq!(result.outcome, Outcome::LimitExceeded { limit: LimitKind::Disk }, "{result:?}");
-    assert_eq!(session.files_to_write().err().unwrap().code(), ErrorCode::ResourcesExhausted);
+    assert_eq!(session.files_to_write(&Caller::default()).await.err().unwrap().code(), ErrorCode::ResourcesExhausted);
     assert_eq!(out(&engine, &session, "rm -f f*; ls").await, "", "what makes room may run");
 }
 
@@ -299,7 +299,7 @@ async fn what_a_command_left_running_fills_no_disk_either() {
     out(&engine, &session, &format!("setsid bash -c '{fill}' >/dev/null 2>&1 &")).await;
     // Nobody asks anything of the session meanwhile.
     let start = Instant::now();
-    while session.files_to_write().is_ok() {
+    while session.files_to_write(&Caller::default()).await.is_ok() {
         assert!(start.elapsed() < Duration::from_secs(30), "nobody looks at its disk");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use types::ErrorCode;
 
 use super::rate::Rate;
+use crate::audit::Audit;
 use crate::engine::{Caller, Standing};
+use crate::error::RunError;
 use crate::settings::{AdmissionSettings, Allowance};
 
 /// When to come back where nobody can know: runs are short, as a rule.
@@ -74,7 +76,8 @@ impl AdmissionError {
     }
 }
 
-/// What everybody passes first.
+/// What everybody passes first. Cheap to clone; all clones count together.
+#[derive(Clone)]
 pub(crate) struct Gate {
     settings: AdmissionSettings,
     counts: Arc<Mutex<Counts>>,
@@ -115,6 +118,18 @@ impl Gate {
         }
         counts.under_way.insert(name.to_owned(), under_way + 1);
         Ok(Some(Pass { caller: name.to_owned(), counts: Arc::clone(&self.counts) }))
+    }
+
+    /// Lets an act in that has no account of its own; who is turned away is in the trail.
+    pub(crate) async fn admit(&self, audit: &Audit, caller: &Caller, act: &str) -> Result<Option<Pass>, RunError> {
+        match self.enter(caller) {
+            Ok(pass) => Ok(pass),
+            Err(error) => {
+                let error = RunError::from(error);
+                audit.turn_away(caller, act, &error).await?;
+                Err(error)
+            }
+        }
     }
 
     fn allowance(&self, caller: &Caller) -> Allowance {

@@ -18,7 +18,7 @@ use super::refusals::Who;
 use crate::engine::Caller;
 use crate::error::RunError;
 use crate::model_review::{Opinion, Verdict};
-use crate::session::written;
+use crate::session::{SessionError, written};
 use crate::usage::Totals;
 
 /// Characters of a name or a message that a request could make long.
@@ -71,6 +71,12 @@ struct Facts {
     /// The session in which it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
+    /// The interpreter that stays, in which it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
+    /// The process that was left running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
     /// The name of a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
@@ -166,6 +172,8 @@ impl<'a> Account<'a> {
             key: caller.key().map(str::to_owned),
             language: request.language.as_deref().map(short),
             session: None,
+            context: None,
+            pid: None,
             program: command.first().map(|name| short(name)),
             code,
             args: (!request.args.is_empty()).then(|| Digest::of_words(&request.args)),
@@ -198,6 +206,43 @@ impl<'a> Account<'a> {
     /// In which session it runs.
     pub(crate) fn session(&mut self, id: &str) {
         self.facts.session = Some(id.to_owned());
+    }
+
+    /// What was seen in its code.
+    pub(crate) fn findings(&mut self, findings: &[Finding]) {
+        self.facts.findings = self.seen(findings);
+    }
+
+    /// The interpreter of a session in which it ran.
+    pub(crate) fn context(&mut self, context: &str) {
+        self.facts.context = Some(short(context));
+    }
+
+    /// Writes that something of a session goes on from here by itself.
+    pub(crate) async fn started(mut self, session: &str, pid: u32) -> Result<(), RunError> {
+        self.open = false;
+        self.facts.pid = Some(pid);
+        Ok(self.audit.record(self.entry(session.to_owned(), Kind::Session, "started".to_owned())).await?)
+    }
+
+    /// Writes how something in a session did not come about, and gives the reason back.
+    pub(crate) async fn failed(mut self, error: SessionError) -> Result<SessionError, RunError> {
+        match error {
+            SessionError::Run(error) => match self.close(Err(error)).await {
+                Ok(_) => Err(RunError::CheckFailed),
+                Err(error) => Ok(error.into()),
+            },
+            SessionError::Refused { rule } => {
+                self.open = false;
+                let entry = self.entry(crate::id::run_id(), Kind::Refused, "refused".to_owned());
+                self.audit.record(entry).await?;
+                Ok(SessionError::Refused { rule })
+            }
+            other => {
+                self.fail(&other.body()).await?;
+                Ok(other)
+            }
+        }
     }
 
     /// Writes an entry of a request that failed in a way of its own.
@@ -258,11 +303,11 @@ impl<'a> Account<'a> {
         let Executed { result, stdout, stderr } = executed;
         let kind = if matches!(result.outcome, Outcome::Refused { .. }) { Kind::Refused } else { Kind::Run };
         self.facts.language.clone_from(&result.language);
-        self.facts.findings = result.findings.iter().take(MOST_LISTED).cloned().collect();
+        self.facts.findings = self.seen(&result.findings);
         self.facts.run = Some(RunFacts {
             start: result.start,
             image_digest: result.image.clone(),
-            ended: result.outcome.clone(),
+            ended: ended(&result.outcome),
             limits_hit: result.limits_hit.clone(),
             usage: result.usage,
             compile: result
@@ -279,6 +324,17 @@ impl<'a> Account<'a> {
         self.entry(result.id.clone(), kind, result.outcome.name().to_owned())
     }
 
+    /// Findings as they are kept. Their words may be the program's own, so they stay only where the program does.
+    fn seen(&self, findings: &[Finding]) -> Vec<Finding> {
+        let kept = |finding: &Finding| Finding {
+            rule: short(&finding.rule),
+            message: if self.audit.keep_source { short(&finding.message) } else { String::new() },
+            file: finding.file.as_deref().map(short),
+            ..finding.clone()
+        };
+        findings.iter().take(MOST_LISTED).map(kept).collect()
+    }
+
     fn entry(&self, id: String, kind: Kind, outcome: String) -> Entry {
         Entry { id, kind, caller: short(&self.caller.name), outcome, details: json(&self.facts) }
     }
@@ -290,6 +346,15 @@ impl Drop for Account<'_> {
         if self.open {
             self.audit.record_later(self.entry(crate::id::run_id(), Kind::Run, "abandoned".to_owned()));
         }
+    }
+}
+
+impl Audit {
+    /// Records that somebody was turned away from something that is no run.
+    pub(crate) async fn turn_away(&self, caller: &Caller, act: &str, error: &RunError) -> Result<(), RunError> {
+        let key = caller.key().map(str::to_owned);
+        let who = Who { caller: short(&caller.name), key, outcome: name(error.code()) };
+        Ok(self.reject(who, Digest::of([act.as_bytes()])).await?)
     }
 }
 
@@ -305,6 +370,14 @@ impl Digest {
 
     fn of_words(words: &[String]) -> Self {
         Self::of(words.iter().flat_map(|word| [word.as_bytes(), &b"\0"[..]]))
+    }
+}
+
+/// A rule may be the request's own, and as long as that likes.
+fn ended(outcome: &Outcome) -> Outcome {
+    match outcome {
+        Outcome::Refused { rule } => Outcome::Refused { rule: short(rule) },
+        other => other.clone(),
     }
 }
 

@@ -33,6 +33,9 @@ const MEMORY_MB: f64 = 6.0 * 1024.0;
 const DISK_MB: f64 = 4.0 * 1024.0;
 const INODES: u64 = 1_000_000;
 
+/// Packages of a kind that the trail names.
+const MOST_TOLD: usize = 100;
+
 /// What to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Build {
@@ -53,6 +56,41 @@ pub struct Build {
     /// Whether to install again what is there already.
     #[serde(skip)]
     pub fresh: bool,
+}
+
+/// What the trail says of a build. An address may hold a name and a password: these are nobody's business.
+fn told(build: &Build) -> serde_json::Value {
+    let mut told = serde_json::to_value(build).unwrap_or_default();
+    for list in told.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
+        match list {
+            serde_json::Value::Array(words) => {
+                words.truncate(MOST_TOLD);
+                words.iter_mut().for_each(hide);
+            }
+            serde_json::Value::Object(sources) => sources.values_mut().for_each(hide),
+            _ => {}
+        }
+    }
+    told
+}
+
+fn hide(word: &mut serde_json::Value) {
+    if let serde_json::Value::String(text) = word {
+        *text = without_credentials(text).chars().take(300).collect();
+    }
+}
+
+/// Without what stands between `://` and `@`.
+fn without_credentials(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let host = part.find(['/', '?', '#', ' ']).unwrap_or(part.len());
+        let begin = part[..host].rfind('@').map_or(0, |at| at + 1);
+        shown.push_str("://");
+        shown.push_str(&part[begin..]);
+    }
+    shown
 }
 
 /// Where packages come from. Nothing of it is taken from the environment.
@@ -104,7 +142,8 @@ impl Engine {
         };
         let image = build.image(base.as_ref().map(|held| &held.image), &layer, &images);
         images.put(&image)?;
-        let details = serde_json::json!({"act": "built", "name": image.name, "image": image.id, "packages": build});
+        let details =
+            serde_json::json!({"act": "built", "name": image.name, "image": image.id, "packages": told(&build)});
         let entry = Entry {
             id: crate::id::new_id("image"),
             kind: Kind::Image,
@@ -362,6 +401,20 @@ mod tests {
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_trail_learns_no_passwords_of_addresses() {
+        let sources = Sources {
+            index_url: Some("https://name:secret@index.example/simple?x=a@b".to_owned()),
+            proxy: Some("http://secret@proxy:3128".to_owned()),
+            ..Sources::default()
+        };
+        let pip = words(&["pkg @ git+https://secret@host/x@v1", "plain==1"]);
+        let told = told(&Build { pip, sources, ..Build::default() });
+        assert!(!told.to_string().contains("secret"), "{told}");
+        assert_eq!(told["sources"]["index_url"], "https://index.example/simple?x=a@b");
+        assert_eq!(told["pip"], serde_json::json!(["pkg @ git+https://host/x@v1", "plain==1"]));
     }
 
     #[test]

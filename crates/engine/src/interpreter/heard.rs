@@ -10,6 +10,7 @@ use types::{
 use super::event::{Event, Status};
 use super::lines::Lines;
 use super::{CellOutput, MOST_LINE};
+use crate::audit::OutputFacts;
 use crate::backend::Stream;
 use crate::capture::Kept;
 
@@ -208,6 +209,11 @@ impl CellEnd {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.ending.lost.is_some()
+    }
+
+    /// What it wrote, for the trail.
+    pub(crate) fn outputs(&self) -> (OutputFacts, OutputFacts) {
+        (self.heard.stdout.facts(), self.heard.stderr.facts())
     }
 
     /// How it ended.

@@ -9,13 +9,13 @@ use types::{CellResult, ErrorCode, ExecRequest, LimitsSpec, Policy, Source};
 use super::Session;
 use super::error::SessionError;
 use super::spec::CommandSpec;
+use crate::audit::{Account, Executed, OutputFacts};
 use crate::backend::{Connection, Process};
 use crate::engine::{Caller, Engine};
 use crate::error::RunError;
 use crate::image::Base;
 use crate::interpreter::{About, Cell, CellFrame, Driver, Interpreter};
 use crate::language;
-use crate::review::{self, Reviewed};
 
 /// How long an interpreter may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,6 +69,7 @@ impl Session {
 
     /// Interrupts the code that an interpreter runs; its variables stay.
     pub async fn interrupt_context(&self, caller: &Caller, name: &str) -> Result<ContextInfo, SessionError> {
+        let _pass = self.admit(caller, "interrupt").await?;
         self.touch();
         let interpreter = self.lock().contexts.get(name).cloned();
         let interpreter = interpreter.filter(Interpreter::is_alive).ok_or_else(|| no_context(name))?;
@@ -79,6 +80,7 @@ impl Session {
 
     /// Ends an interpreter; the next cell begins with a new one. Code that it runs is interrupted.
     pub async fn restart_context(&self, caller: &Caller, name: &str) -> Result<ContextInfo, SessionError> {
+        let _pass = self.admit(caller, "restart").await?;
         self.touch();
         let interpreter = self.lock().contexts.remove(name).ok_or_else(|| no_context(name))?;
         interpreter.interrupt();
@@ -102,7 +104,25 @@ impl Engine {
         session: &Arc<Session>,
         spec: CellSpec,
     ) -> Result<CellResult, SessionError> {
-        Box::pin(self.run_cell(caller, session, spec)).await
+        let language = spec.language.as_deref().unwrap_or("python").to_owned();
+        let request = ExecRequest {
+            language: Some(language),
+            code: Some(Source(spec.code.clone().into_bytes())),
+            limits: spec.limits.clone(),
+            policy: spec.policy,
+            backend: session.spec.backend,
+            ..ExecRequest::default()
+        };
+        let mut account = Account::open(&self.audit, caller, &request);
+        account.session(session.id());
+        match Box::pin(self.run_cell(caller, session, spec, &request, &mut account)).await {
+            Ok((mut cell, stdout, stderr)) => {
+                let result = cell.run.clone();
+                cell.run = account.close(Ok(Executed { result, stdout, stderr })).await?;
+                Ok(cell)
+            }
+            Err(error) => Err(account.failed(error).await?),
+        }
     }
 
     async fn run_cell(
@@ -110,26 +130,23 @@ impl Engine {
         caller: &Caller,
         session: &Arc<Session>,
         spec: CellSpec,
-    ) -> Result<CellResult, SessionError> {
+        request: &ExecRequest,
+        account: &mut Account<'_>,
+    ) -> Result<(CellResult, OutputFacts, OutputFacts), SessionError> {
         let _pass = self.enter(caller)?;
         let language = spec.language.as_deref().unwrap_or("python").to_owned();
-        let request = ExecRequest {
-            language: Some(language.clone()),
-            code: Some(Source(spec.code.clone().into_bytes())),
-            policy: spec.policy,
-            ..ExecRequest::default()
-        };
-        let Reviewed { findings, refusal, .. } = review::review(&request, &self.settings).await?;
+        let (findings, refusal) = self.judge(request, account).await?;
         if let Some(rule) = refusal {
             return Err(SessionError::Refused { rule });
         }
         let limits = spec.limits.resolve(&session.limits, &self.settings.ceiling).map_err(RunError::from)?;
+        account.grant(&limits);
         self.audit.ready().await?;
         let driver = Driver::of(&language).ok_or_else(|| RunError::UnknownLanguage(language.clone()))?;
         let context = spec.context.unwrap_or_else(|| driver.language.to_owned());
+        account.context(&context);
         let interpreter = self.interpreter(session, driver, &context).await?;
         let code = spec.code;
-        let bytes = code.len();
         let (wall, output) = (limits.wall, limits.output);
         let cell = Cell { code, env: session.spec.env.clone(), cwd: None, wall, grace: GRACE, output };
         let end = interpreter.run(cell, None).await?;
@@ -146,13 +163,8 @@ impl Engine {
             findings,
             limits: &limits,
         };
-        let result = end.result(frame);
-        let facts = serde_json::json!({
-            "run": result.run.id, "language": driver.language, "context": context, "code_bytes": bytes,
-            "ended": result.run.outcome, "usage": result.run.usage,
-        });
-        session.record(caller, "cell", facts).await?;
-        Ok(result)
+        let (stdout, stderr) = end.outputs();
+        Ok((end.result(frame), stdout, stderr))
     }
 
     /// The interpreter of a context, started if there is none that lives.

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
-use types::{ExecRequest, ExecResult, GuestPath, Isolation, LimitKind, Limits, Outcome, Start, Usage};
+use tokio::sync::{mpsc, oneshot};
+use types::{ExecRequest, ExecResult, Finding, GuestPath, Isolation, LimitKind, Limits, Outcome, Start, Usage};
 
 use super::Session;
 use super::error::SessionError;
@@ -57,11 +57,7 @@ impl Engine {
         let end = Box::pin(self.carry_out_in(caller, session, command, &request, spoken, &mut account)).await;
         match end {
             Ok(executed) => Ok(account.close(Ok(executed)).await?),
-            Err(SessionError::Run(error)) => Ok(account.close(Err(error)).await?),
-            Err(other) => {
-                account.fail(&other.body()).await?;
-                Err(other)
-            }
+            Err(error) => Err(account.failed(error).await?),
         }
     }
 
@@ -75,8 +71,7 @@ impl Engine {
         account: &mut Account<'_>,
     ) -> Result<Executed, SessionError> {
         let _pass = self.enter(caller)?;
-        let Reviewed { findings, refusal, policy } = review::review(request, &self.settings).await?;
-        account.policy(policy);
+        let (findings, refusal) = self.judge(request, account).await?;
         let limits = command.limits.resolve(&session.limits, &self.settings.ceiling).map_err(RunError::from)?;
         account.grant(&limits);
         let mut capture = Capture::new(limits.output, spoken.live);
@@ -123,10 +118,63 @@ impl Engine {
         session: &Arc<Session>,
         command: CommandSpec,
     ) -> Result<Arc<Running>, SessionError> {
-        let _pass = self.enter(caller)?;
         let request = as_request(session, &command);
-        let Reviewed { refusal, .. } = review::review(&request, &self.settings).await?;
-        if let Some(rule) = refusal {
+        let mut account = Account::open(&self.audit, caller, &request);
+        account.session(session.id());
+        let started = Box::pin(self.start(caller, session, command, &request, &mut account)).await;
+        let (running, process) = match started {
+            Ok(started) => started,
+            Err(error) => return Err(account.failed(error).await?),
+        };
+        // Listened to from here on, whoever goes away; its end is written after its beginning.
+        let (begun, beginning) = oneshot::channel::<()>();
+        let (log, ending, by) = (Arc::clone(&running), Arc::clone(session), caller.clone());
+        tokio::spawn(async move {
+            Arc::clone(&log).keep_log(process).await;
+            let _ = beginning.await;
+            let facts = serde_json::json!({ "pid": log.pid(), "ended": log.info().outcome });
+            // What cannot be written now is owed by the trail.
+            let _ = ending.record(&by, "ended", facts).await;
+        });
+        let written = account.started(session.id(), running.pid()).await;
+        drop(begun);
+        if written.is_err() {
+            // What cannot be recorded does not run.
+            let _ = running.control().kill();
+        }
+        written?;
+        Ok(running)
+    }
+
+    /// What the policy and, where it is asked, a model say of a request in a session.
+    pub(super) async fn judge(
+        &self,
+        request: &ExecRequest,
+        account: &mut Account<'_>,
+    ) -> Result<(Vec<Finding>, Option<String>), SessionError> {
+        let Reviewed { mut findings, mut refusal, policy } = review::review(request, &self.settings).await?;
+        account.policy(policy);
+        if refusal.is_none()
+            && let Some(opinion) = self.opinion(request).await?
+        {
+            account.review(&opinion);
+            refusal = opinion.refused_by.map(str::to_owned);
+            findings.extend(opinion.findings);
+        }
+        account.findings(&findings);
+        Ok((findings, refusal))
+    }
+
+    async fn start(
+        &self,
+        caller: &Caller,
+        session: &Arc<Session>,
+        command: CommandSpec,
+        request: &ExecRequest,
+        account: &mut Account<'_>,
+    ) -> Result<(Arc<Running>, Process), SessionError> {
+        let _pass = self.enter(caller)?;
+        if let (_, Some(rule)) = self.judge(request, account).await? {
             return Err(SessionError::Refused { rule });
         }
         self.audit.ready().await?;
@@ -144,12 +192,8 @@ impl Engine {
             tokio::spawn(async move { drop(input.send(bytes).await) });
         }
         let input = input.filter(|_| command.stdin_open || command.terminal.is_some());
-        let program: String = command.argv.first().map(|name| name.chars().take(300).collect()).unwrap_or_default();
-        let facts = serde_json::json!({ "program": program, "pid": process.pid });
         let running = session.enlist(command, &process, input, Waited::No);
-        tokio::spawn(Arc::clone(&running).keep_log(process));
-        session.record(caller, "started", facts).await?;
-        Ok(running)
+        Ok((running, process))
     }
 }
 

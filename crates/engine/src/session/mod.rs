@@ -31,6 +31,7 @@ pub use snapshots::{Snapshot, SnapshotSpec};
 pub(crate) use spec::written;
 pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState};
 
+use crate::admission::{Gate, Pass};
 use crate::audit::{Audit, Entry, Kind};
 use crate::backend::{GuestUser, Place, PlaceFiles, PlaceSpec};
 use crate::engine::{Caller, Standing};
@@ -55,6 +56,7 @@ pub struct Session {
     /// Held by whoever starts an interpreter, so that there are no two of one name.
     starting: tokio::sync::Mutex<()>,
     audit: Audit,
+    gate: Gate,
 }
 
 /// What changes.
@@ -163,6 +165,7 @@ impl Session {
 
     /// Lets it live so long from now on.
     pub async fn extend(&self, caller: &Caller, ttl: Duration) -> Result<SessionInfo, SessionError> {
+        let _pass = self.admit(caller, "extend").await?;
         let ttl = ttl.min(registry::LONGEST);
         self.lock().expires = Instant::now() + ttl;
         self.touch();
@@ -172,6 +175,7 @@ impl Session {
 
     /// Freezes its processes; memory is kept.
     pub async fn pause(&self, caller: &Caller) -> Result<SessionInfo, SessionError> {
+        let _pass = self.admit(caller, "pause").await?;
         let place = self.running_place()?;
         self.lock().paused = true;
         if let Err(error) = place.freeze().await {
@@ -184,6 +188,7 @@ impl Session {
 
     /// Lets its processes go on.
     pub async fn resume(&self, caller: &Caller) -> Result<SessionInfo, SessionError> {
+        let _pass = self.admit(caller, "resume").await?;
         self.place()?.thaw().await?;
         self.lock().paused = false;
         self.touch();
@@ -197,13 +202,24 @@ impl Session {
         Ok(self.place()?.files())
     }
 
-    /// Its files, for somebody who adds to them: no more than the disk may hold.
-    pub fn files_to_write(&self) -> Result<Arc<dyn PlaceFiles>, SessionError> {
+    /// Its files, for somebody who changes them: that counts as a request of his for as long as he holds the pass.
+    pub async fn files_to_change(&self, caller: &Caller) -> Result<(Arc<dyn PlaceFiles>, FilePass), SessionError> {
+        let pass = self.admit(caller, "files").await?;
+        Ok((self.files()?, FilePass(pass)))
+    }
+
+    /// The same for somebody who adds to them: no more than the disk may hold.
+    pub async fn files_to_write(&self, caller: &Caller) -> Result<(Arc<dyn PlaceFiles>, FilePass), SessionError> {
         if self.is_full(self.lock().disk) {
             let root = GuestPath::new("/")?;
             return Err(crate::backend::FileError::Full(root).into());
         }
-        self.files()
+        self.files_to_change(caller).await
+    }
+
+    /// Lets a caller in, or turns him away for now.
+    async fn admit(&self, caller: &Caller, act: &str) -> Result<Option<Pass>, SessionError> {
+        Ok(self.gate.admit(&self.audit, caller, act).await?)
     }
 
     /// How many bytes and entries its disk may still take, as it was last counted.
@@ -252,6 +268,9 @@ impl Session {
         if bytes > self.limits.disk { LimitKind::Disk } else { LimitKind::Inodes }
     }
 }
+
+/// A change of files under way; it counts among its caller's requests until this is dropped.
+pub struct FilePass(#[expect(dead_code, reason = "held, not read")] Option<Pass>);
 
 /// Without `.` and `..`: a name above the root is the root.
 fn plain(path: &str) -> String {

@@ -47,7 +47,7 @@ impl Engine {
     /// Creates a session; it is ready when this returns, and lives until its time is over, somebody ends it, or the engine
     /// does.
     pub async fn create_session(&self, caller: &Caller, mut spec: SessionSpec) -> Result<Arc<Session>, SessionError> {
-        let _pass = self.enter(caller)?;
+        let _pass = self.admit(caller, "create").await?;
         if spec.backend != self.stations.native.backend.kind() {
             return Err(unsupported_backend(spec.backend).into());
         }
@@ -113,6 +113,7 @@ impl Engine {
             starting: tokio::sync::Mutex::default(),
             still: tokio::sync::RwLock::default(),
             audit: self.audit.clone(),
+            gate: self.gate(),
             spec,
         });
         let facts = serde_json::json!({

@@ -81,7 +81,7 @@ impl Engine {
         id: &str,
         spec: SnapshotSpec,
     ) -> Result<Snapshot, SessionError> {
-        let _pass = self.enter(caller)?;
+        let _pass = self.admit(caller, "snapshot").await?;
         check_name(&spec)?;
         let session = self.session(caller, id)?;
         let snapshot = self.take(caller, &session, spec).await?;
@@ -135,7 +135,7 @@ impl Engine {
         id: &str,
         snapshot: &str,
     ) -> Result<SessionInfo, SessionError> {
-        let _pass = self.enter(caller)?;
+        let _pass = self.admit(caller, "rollback").await?;
         let session = self.session(caller, id)?;
         let snapshot = self.snapshot(caller, snapshot)?;
         let still = session.hold_still().await?;

@@ -93,7 +93,7 @@ async fn upload((State(shared), Path(id), request): Asked) -> Result<Response, R
     let mode = named.query.get("mode").map(|mode| u32::from_str_radix(&mode, 8)).transpose().map_err(|_| {
         Refusal::new(ErrorCode::InvalidRequest, "`mode` is not octal", "three octal digits, such as 755")
     })?;
-    let files = named.session.files_to_write()?;
+    let (files, _pass) = named.session.files_to_write(&named.caller).await?;
     let mut content = Incoming::new(request.into_body(), named.session.room().0);
     files.write(&named.path, named.user, mode.unwrap_or(0o644), &mut content).await.map_err(failed)?;
     named.record("put").await?;
@@ -102,7 +102,8 @@ async fn upload((State(shared), Path(id), request): Asked) -> Result<Response, R
 
 async fn remove((State(shared), Path(id), request): Asked) -> Result<Response, Refusal> {
     let named = Named::of(&shared, &id, &request)?;
-    named.session.files()?.remove(&named.path).await.map_err(failed)?;
+    let (files, _pass) = named.session.files_to_change(&named.caller).await?;
+    files.remove(&named.path).await.map_err(failed)?;
     named.record("removed").await?;
     json(&serde_json::json!({ "path": named.path.as_str() }))
 }
@@ -119,7 +120,8 @@ async fn stat((State(shared), Path(id), request): Asked) -> Result<Response, Ref
 
 async fn make_folder((State(shared), Path(id), request): Asked) -> Result<Response, Refusal> {
     let named = Named::of(&shared, &id, &request)?;
-    named.session.files_to_write()?.make_folder(&named.path, named.user).await.map_err(failed)?;
+    let (files, _pass) = named.session.files_to_write(&named.caller).await?;
+    files.make_folder(&named.path, named.user).await.map_err(failed)?;
     named.record("made a folder").await?;
     named.entry().await
 }
@@ -127,7 +129,8 @@ async fn make_folder((State(shared), Path(id), request): Asked) -> Result<Respon
 async fn rename((State(shared), Path(id), request): Asked) -> Result<Response, Refusal> {
     let mut named = Named::of(&shared, &id, &request)?;
     let to = at(&named.query, "to", named.user)?;
-    named.session.files()?.rename(&named.path, &to).await.map_err(failed)?;
+    let (files, _pass) = named.session.files_to_change(&named.caller).await?;
+    files.rename(&named.path, &to).await.map_err(failed)?;
     named.path = to;
     named.record("moved").await?;
     named.entry().await
@@ -143,7 +146,7 @@ async fn pack((State(shared), Path(id), request): Asked) -> Result<Response, Ref
 async fn unpack((State(shared), Path(id), request): Asked) -> Result<Response, Refusal> {
     let _underway = shared.runs.begin();
     let named = Named::of(&shared, &id, &request)?;
-    let files = named.session.files_to_write()?;
+    let (files, _pass) = named.session.files_to_write(&named.caller).await?;
     let (bytes, entries) = named.session.room();
     let mut content = Incoming::new(request.into_body(), bytes);
     let unpacked = files.unpack(&named.path, named.user, entries, &mut content).await.map_err(failed)?;
