@@ -109,7 +109,7 @@ fn input_is_a_conversation_and_a_signal_takes_the_command_back() {
     converse(server.session(&["exec", id, "--", "bash", "-c", "while read line; do echo $line | rev; done"]));
     let mark = "3601.25";
     let script = format!("echo ready; setsid sleep {mark} & sleep {mark}");
-    let mut child = server.session(&["exec", id, "--json", "--", "bash", "-c", &script]);
+    let mut child = server.session(&["exec", id, "--json", "--timeout", "5m", "--", "bash", "-c", &script]);
     let child = child.stdout(Stdio::piped()).spawn().unwrap();
     eventually("the command's start", || processes_with(mark).len() > 1);
     send(child.id(), Signal::INT);

@@ -63,7 +63,7 @@ pub(super) struct Stack {
 impl Engine {
     /// What changed from one snapshot or session to another, each by its id, a snapshot also by its name.
     pub async fn diff(&self, caller: &Caller, from: &str, to: &str) -> Result<Differences, SessionError> {
-        let _pass = self.enter(caller)?;
+        let _pass = self.admit(caller, "diff").await?;
         let (from, to) = (self.stack(caller, from)?, self.stack(caller, to)?);
         let compared = tokio::task::spawn_blocking(move || compare(&from, &to)).await;
         let failed = |source| BackendError::Step { step: "compare the files".to_owned(), source };

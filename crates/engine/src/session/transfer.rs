@@ -28,7 +28,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 impl Engine {
     /// A snapshot as one layer: all that it adds to what its session began with.
     pub async fn export_snapshot(&self, caller: &Caller, name: &str) -> Result<FileContentStream, SessionError> {
-        let _pass = self.enter(caller)?;
+        let _pass = self.admit(caller, "export").await?;
         let snapshot = self.snapshot(caller, name)?;
         let stack = self.stack_of(&snapshot, &snapshot.own_layers())?;
         // Whole before anybody gets a part of it. It has no name, so that nothing stays of it.
@@ -55,7 +55,7 @@ impl Engine {
         spec: SnapshotSpec,
         archive: impl Read + Send + 'static,
     ) -> Result<Snapshot, SessionError> {
-        let _pass = self.enter(caller)?;
+        let _pass = self.admit(caller, "import").await?;
         check_name(&spec)?;
         let images = self.images()?;
         let taken = tokio::task::spawn_blocking(move || {
