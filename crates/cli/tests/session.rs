@@ -217,7 +217,7 @@ fn trees_are_packed_unpacked_and_watched() {
     assert!(made.status.success());
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(watching.stdout.as_mut().unwrap()), &mut line).unwrap();
-    let first: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let first: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(first, json!({"type": "create", "path": "/work/src"}));
     watching.kill().unwrap();
     watching.wait().unwrap();
