@@ -10,6 +10,9 @@ use common::{judge, judged};
 use evals::judge::{Out, Progress, batch};
 use serde_json::{Value, json};
 
+/// One test at a time: each looks at the memory of this process.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Of this process, from the kernel.
 fn resident_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -19,6 +22,7 @@ fn resident_mib() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_cases_are_one_task() {
+    let _alone = ALONE.lock().await;
     let cases: Vec<Value> =
         (0..10_000).map(|i| json!({"args": [i], "expected": i * 2 + i32::from(i == 5000)})).collect();
     let result = judged(&judge(), &json!({"code": "def f(x): return x * 2", "entry": "f", "cases": cases})).await;
@@ -28,6 +32,7 @@ async fn ten_thousand_cases_are_one_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_megabytes_of_output_in_each_case_cost_no_memory() {
+    let _alone = ALONE.lock().await;
     let code = "import sys\ndef f(x):\n    for _ in range(100): sys.stdout.write('x' * (1 << 20))\n    return x";
     let cases: Vec<Value> = (0..5).map(|i| json!({"args": [i], "expected": i, "timeout_ms": 60000})).collect();
     let judge = judge();
@@ -45,6 +50,7 @@ async fn a_hundred_megabytes_of_output_in_each_case_cost_no_memory() {
 /// Long: a hundred thousand.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_of_many_tasks_takes_no_more_memory_than_a_short_one() {
+    let _alone = ALONE.lock().await;
     let many: u64 = if std::env::var("SAGGAR_TEST_LONG").is_ok_and(|long| !long.is_empty()) { 100_000 } else { 600 };
     let line = |i: u64| {
         let case = json!({"args": [i], "expected": i * 2});
