@@ -13,8 +13,9 @@ use rustix::process::geteuid;
 use super::prefix;
 use crate::stage::HOST_TEXT;
 
-/// How long systemd may take. It answers in milliseconds or not at all.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long systemd may take. It answers in milliseconds, in seconds where many ask at once on a slow machine, or not
+/// at all.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The kind of a message that says a call failed.
 const ERROR: u8 = 3;
