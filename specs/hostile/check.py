@@ -106,26 +106,9 @@ def judge_killed(h, m, answer):
 
 def judge_terminal(h, m):
     """The same program once more, shown on a terminal."""
-    e, bad = m["expect"], []
     args = [w for w in h.run_args(m, None) if w != "--json"]
-    env = dict(h.env(), NO_COLOR="1", TERM="xterm-256color")
-    wait = (e.get("max_wall_s", 20) + 10) * h.a.slow
-    code, shown, pushed = terminal.run(h.command(args), env, str(h.work), h.owner, wait)
-    text = shown.decode("utf-8", "replace")
-    if code is None:
-        bad.append("did not end on a terminal")
-    if pushed:
-        bad.append(f"pushed {pushed!r} into the terminal")
-    if "ESCAPED:" in text or any(v in text for v in h.secrets()):
-        bad.append(f"on a terminal: {text[-200:]!r}")
-    if "tty_must_not_contain" in e:
-        bad += [f"the terminal got {s!r}" for s in e["tty_must_not_contain"] if s in text]
-        if terminal.control_characters(text):
-            bad.append(f"the terminal got control characters {terminal.control_characters(text)}")
-        raw = terminal.run(h.command([*args, "--raw"]), env, str(h.work), h.owner, wait)[1].decode("utf-8", "replace")
-        if e["tty_must_not_contain"][0] not in raw:
-            bad.append(f"--raw does not pass {e['tty_must_not_contain'][0]!r}: {raw[-200:]!r}")
-    return bad
+    wait = (m["expect"].get("max_wall_s", 20) + 10) * h.a.slow
+    return terminal.judge(h, m["expect"], wait, args, [*args, "--raw"])
 
 
 def judge_upload(h, m):

@@ -157,28 +157,11 @@ def judge_alive(place, status):
 
 def judge_terminal(h, m, place):
     """The same program once more, shown on the client's own terminal, and then with a terminal of its own."""
-    e, bad = m["expect"], []
-    env = dict(h.env(), NO_COLOR="1", TERM="xterm-256color")
     argv = place.compiler() if m["category"] == "compile" else place.command()
-    def shown_by(args):
-        code, shown, pushed = terminal.run(h.command(args), env, str(h.work), h.owner, place.wait + 10 * h.a.slow)
-        return code, shown.decode("utf-8", "replace"), pushed
-    code, text, pushed = shown_by(place.exec_args(argv))
-    if code is None:
-        bad.append("did not end on a terminal")
-    if pushed:
-        bad.append(f"pushed {pushed!r} into the terminal")
-    if "ESCAPED:" in text or any(v in text for v in h.secrets()):
-        bad.append(f"on a terminal: {text[-200:]!r}")
-    if "tty_must_not_contain" in e:
-        bad += [f"the terminal got {s!r}" for s in e["tty_must_not_contain"] if s in text]
-        if terminal.control_characters(text):
-            bad.append(f"the terminal got control characters {terminal.control_characters(text)}")
-        raw = shown_by(place.exec_args(argv, "--raw"))[1]
-        if e["tty_must_not_contain"][0] not in raw:
-            bad.append(f"--raw does not pass {e['tty_must_not_contain'][0]!r}: {raw[-200:]!r}")
+    wait = place.wait + 10 * h.a.slow
+    bad = terminal.judge(h, m["expect"], wait, place.exec_args(argv), place.exec_args(argv, "--raw"))
     # A terminal inside is the program's own: whatever it pushes into that must not come out at ours.
-    pushed = shown_by(["session", "shell", place.id, "--", *argv])[2]
+    pushed = terminal.shown(h, ["session", "shell", place.id, "--", *argv], wait)[2]
     if pushed:
         bad.append(f"through its own terminal it pushed {pushed!r} into ours")
     return bad

@@ -38,3 +38,30 @@ def run(argv, env, cwd, owner, wait):
 def control_characters(text):
     """Everything but line ends and tabs that a terminal would act on."""
     return sorted({c for c in text if (ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) <= 0x9F})
+
+
+def shown(h, args, wait):
+    """What `saggar ARGS` shows on a terminal: its exit code, the text, and what was pushed into the terminal."""
+    env = dict(h.env(), NO_COLOR="1", TERM="xterm-256color")
+    code, text, pushed = run(h.command(args), env, str(h.work), h.owner, wait)
+    return code, text.decode("utf-8", "replace"), pushed
+
+
+def judge(h, e, wait, args, raw_args):
+    """What is wrong with what a program shows there, and with `--raw`, which passes everything."""
+    bad = []
+    code, text, pushed = shown(h, args, wait)
+    if code is None:
+        bad.append("did not end on a terminal")
+    if pushed:
+        bad.append(f"pushed {pushed!r} into the terminal")
+    if "ESCAPED:" in text or any(v in text for v in h.secrets()):
+        bad.append(f"on a terminal: {text[-200:]!r}")
+    if "tty_must_not_contain" in e:
+        bad += [f"the terminal got {s!r}" for s in e["tty_must_not_contain"] if s in text]
+        if control_characters(text):
+            bad.append(f"the terminal got control characters {control_characters(text)}")
+        raw = shown(h, raw_args, wait)[1]
+        if e["tty_must_not_contain"][0] not in raw:
+            bad.append(f"--raw does not pass {e['tty_must_not_contain'][0]!r}: {raw[-200:]!r}")
+    return bad
