@@ -32,10 +32,11 @@ impl Interrupt {
         let (hear, tell) = UnixStream::pair()?;
         let seen = Arc::new(AtomicBool::new(false));
         for signal in wanted() {
-            // In this order: the first signal finds `seen` false and sets it.
+            // In this order: from the first line on a signal no longer ends us, so that line must hear it; and the first
+            // signal finds `seen` false and sets it.
+            low_level::pipe::register(signal, tell.try_clone()?)?;
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&seen))?;
             flag::register(signal, Arc::clone(&seen))?;
-            low_level::pipe::register(signal, tell.try_clone()?)?;
         }
         flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(Self(hear))
