@@ -75,7 +75,7 @@ pub struct MadeFile {
 
 pub(crate) async fn attach(State(shared): State<Arc<Shared>>, mut request: Request) -> Result<Response, Refusal> {
     let peer = request.extensions().get::<Peer>().filter(|peer| peer.way == Way::Socket).cloned();
-    let Some(peer) = peer else { return Err(nothing_here().await) };
+    let Some(peer) = peer else { return Err(nothing_here(request.extensions().get().cloned()).await) };
     let upgrade = request.headers().get(header::UPGRADE).map(HeaderValue::as_bytes);
     if upgrade != Some(PROTOCOL.as_bytes()) {
         let hint = "this is the door of the command line; use `POST /v1/runs`";

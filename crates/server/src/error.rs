@@ -100,7 +100,7 @@ impl Refusal {
 
     /// The body, and the id by which the same error is found on the server's stderr.
     pub(crate) fn json(&self) -> (String, Vec<u8>) {
-        let id = format!("req_{}", random_hex::<16>());
+        let id = request_id();
         if status(self.body.code).is_server_error() {
             // Nobody may be there to read it, and that must not end the server.
             let _ = writeln!(io::stderr(), "saggar: {id} failed: {}", self.body.message.escape_debug());
@@ -137,12 +137,17 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// By which an answer is found again.
+pub(crate) fn request_id() -> String {
+    format!("req_{}", random_hex::<16>())
+}
+
 /// The HTTP status of an error.
 fn status(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::InvalidRequest | ErrorCode::Usage => StatusCode::BAD_REQUEST,
         ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
-        ErrorCode::WrongHost => StatusCode::FORBIDDEN,
+        ErrorCode::WrongHost | ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::TooSlow => StatusCode::REQUEST_TIMEOUT,

@@ -1,16 +1,18 @@
-//! Who may ask: a loopback name in `Host`, and the key, for whoever comes by TCP.
+//! Who asks, and who may: a loopback name in `Host` and `Origin`, and a key, for whoever comes by TCP.
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use tokio::sync::OwnedSemaphorePermit;
 use types::ErrorCode;
 
-use crate::error::Refusal;
+use crate::error::{Refusal, request_id};
 use crate::http::Shared;
+use crate::identity::{Identity, Scope};
 
 /// How a request came in.
 #[derive(Debug, Clone)]
@@ -29,24 +31,45 @@ pub(crate) enum Way {
     Tcp,
 }
 
-/// Lets a request through, or says why not; its body has not been read by then.
-pub(crate) async fn check(
+/// Finds out who asks, and leaves it to the routes what he may; the body has not been read by then.
+pub(crate) async fn identify(
     State(shared): State<Arc<Shared>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
     let by_socket = request.extensions().get::<Peer>().is_some_and(|peer| peer.way == Way::Socket);
-    if !by_socket {
+    let identity = if by_socket {
+        Some(Identity::owner())
+    } else {
         check_host(&request)?;
-        if request.uri().path() != "/healthz" && !key_of(request.headers()).is_some_and(|key| shared.key.is(key)) {
-            return Err(Refusal::new(
-                ErrorCode::Unauthorized,
-                "the key is missing or wrong",
-                "send `Authorization: Bearer KEY`, with the key in `api-key` of the server's state folder",
-            ));
-        }
+        check_origin(request.headers())?;
+        key_of(request.headers()).filter(|key| shared.key.is(key)).map(|_| Identity::first_key())
+    };
+    if let Some(identity) = identity {
+        request.extensions_mut().insert(identity);
     }
     Ok(next.run(request).await)
+}
+
+/// Gives every answer an id, and keeps browsers from seeing more in it than there is.
+pub(crate) async fn mark(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    if !headers.contains_key("x-request-id")
+        && let Ok(id) = HeaderValue::try_from(request_id())
+    {
+        headers.insert("x-request-id", id);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Routes for those whose key is for `scope`.
+pub(crate) fn only_for(scope: Scope, routes: Router<Arc<Shared>>) -> Router<Arc<Shared>> {
+    routes.route_layer(from_fn(async move |identity: Identity, request: Request, next: Next| {
+        identity.must(scope)?;
+        Ok::<_, Refusal>(next.run(request).await)
+    }))
 }
 
 fn key_of(headers: &HeaderMap) -> Option<&[u8]> {
@@ -67,6 +90,19 @@ fn check_host(request: &Request) -> Result<(), Refusal> {
     }
     let hint = "use http://127.0.0.1 or http://localhost with the server's port";
     Err(Refusal::new(ErrorCode::WrongHost, "the Host header must name this machine's loopback", hint))
+}
+
+/// A browser says which page asks. Programs say nothing, and pages from elsewhere have no business here.
+fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    let is_own = |origin: &HeaderValue| {
+        let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+        host.is_some_and(is_loopback)
+    };
+    if headers.get_all(header::ORIGIN).iter().all(is_own) {
+        return Ok(());
+    }
+    let hint = "ask from a page of this machine, or from a program, which sends no Origin";
+    Err(Refusal::new(ErrorCode::WrongHost, "pages from elsewhere may not ask", hint))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -103,6 +139,18 @@ mod tests {
         for bad in ["localhost:80:evil", "[::1]:x", "0.0.0.0", "[::]", "localhost@evil"] {
             assert!(!is_loopback(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn pages_from_elsewhere_are_turned_away() {
+        let from = |origin: &str| HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_str(origin).unwrap())]);
+        for good in ["http://localhost:7244", "https://127.0.0.1", "http://[::1]:80"] {
+            assert!(check_origin(&from(good)).is_ok(), "{good}");
+        }
+        for bad in ["null", "", "https://evil.example", "http://localhost.evil.example", "file://", "localhost"] {
+            assert!(check_origin(&from(bad)).is_err(), "{bad}");
+        }
+        assert!(check_origin(&HeaderMap::new()).is_ok());
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Server {
         let tcp = TcpListener::bind(options.listen).map_err(failed)?;
         tcp.set_nonblocking(true).map_err(failed)?;
         let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
-        let shared = Shared { engine, key, runs: Activity::new(), give_up: watch::Sender::new(false) };
+        let shared = Shared { engine: Arc::new(engine), key, runs: Activity::new(), give_up: watch::Sender::new(false) };
         Ok(Self { shared: Arc::new(shared), tcp, unix, door, idle_exit: options.idle_exit })
     }
 

@@ -38,6 +38,8 @@ pub enum ErrorCode {
     SandboxFailed,
     /// The server's key is missing or wrong.
     Unauthorized,
+    /// The server's key is right, but not for this.
+    Forbidden,
     /// The request was meant for another host.
     WrongHost,
     /// The server has nothing at this path.
@@ -83,6 +85,7 @@ impl ErrorCode {
             | Self::CheckFailed
             | Self::SandboxFailed
             | Self::Unauthorized
+            | Self::Forbidden
             | Self::WrongHost
             | Self::NotFound
             | Self::MethodNotAllowed
