@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use types::{ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
 
 use crate::admission::{self, Gate, Pass};
@@ -12,6 +12,7 @@ use crate::audit::{Account, Audit, Executed};
 use crate::backend::{Backend, Native, Output, Stdin};
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
+use crate::metrics::Metrics;
 use crate::model_review::{self, Opinion, Reviewer};
 use crate::queue::Queue;
 use crate::review::{self, Reviewed};
@@ -21,6 +22,9 @@ use crate::settings::{Allowance, Settings};
 use crate::state;
 use crate::station::{Station, Stations};
 use crate::usage::{Books, Ledger};
+
+/// Sandboxes that one judged task may hold: two for tests, one for calls, one for a checker.
+pub const MOST_AT_ONCE: usize = 4;
 
 /// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +38,18 @@ pub struct Caller {
     pub accept_missing: Vec<Layer>,
     /// Layers that this caller insists on, on top of the settings'.
     pub require: Vec<Layer>,
+    /// Whether what he asks for is part of something that was admitted.
+    pub admission: Admission,
+}
+
+/// Whether a caller has passed admission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// Every request is counted.
+    #[default]
+    Due,
+    /// The whole was counted, and this is a part of it.
+    Done,
 }
 
 impl Caller {
@@ -43,6 +59,15 @@ impl Caller {
         match &self.standing {
             Standing::Key { id, .. } => Some(id),
             Standing::Owner | Standing::FirstKey => None,
+        }
+    }
+
+    /// Whether he may use what `owner` has made: the owner of the machine everything, others what is their own.
+    #[must_use]
+    pub fn may_use(&self, owner: &Self) -> bool {
+        match &self.standing {
+            Standing::Owner | Standing::FirstKey => true,
+            Standing::Key { id, .. } => owner.key() == Some(id),
         }
     }
 }
@@ -81,6 +106,8 @@ pub struct Delivery<'a> {
     pub harness: Harness,
     /// Where the compiler's work is kept for the next run of the same code; filled by the first.
     pub built: Option<&'a mut Option<Built>>,
+    /// The run's name, where somebody was told it already.
+    pub id: Option<String>,
 }
 
 /// A program of ours that loads the code and converses about it. Its standard input and output are the conversation,
@@ -100,7 +127,10 @@ pub struct Engine {
     pub(crate) stations: Stations,
     pub(crate) audit: Audit,
     gate: Gate,
-    queue: Queue,
+    pub(crate) queue: Queue,
+    pub(crate) metrics: Metrics,
+    /// Places for what holds several sandboxes at once.
+    several: Arc<Semaphore>,
     reviewer: Option<Reviewer>,
     ledger: OnceLock<Arc<Ledger>>,
     pub(crate) sessions: Registry,
@@ -119,6 +149,7 @@ impl Engine {
         let audit = Audit::open(&settings.state, &settings.audit);
         let gate = Gate::new(settings.admission.clone());
         let queue = Queue::new(settings.pool.running, settings.admission.waiting);
+        let several = Arc::new(Semaphore::new((settings.pool.running / MOST_AT_ONCE).max(1)));
         let reviewer = settings.review.clone().map(|review| Reviewer::new(review, &settings.state));
         Ok(Self {
             settings,
@@ -126,6 +157,8 @@ impl Engine {
             audit,
             gate,
             queue,
+            metrics: Metrics::default(),
+            several,
             reviewer,
             ledger: OnceLock::new(),
             sessions: Registry::default(),
@@ -153,13 +186,20 @@ impl Engine {
         &self,
         caller: &Caller,
         request: ExecRequest,
-        delivery: Delivery<'_>,
+        mut delivery: Delivery<'_>,
     ) -> Result<ExecResult, RunError> {
+        let timed = self.metrics.begin();
+        let id = delivery.id.take();
         let account = Account::open(&self.audit, caller, &request);
         let mut account = if delivery.harness == Harness::Judge { account.part() } else { account };
         // On the heap: what a run needs to be remembered is large, and callers keep many of them.
-        let end = Box::pin(self.carry_out(caller, request, delivery, &mut account)).await;
-        account.close(end).await
+        let mut end = Box::pin(self.carry_out(caller, request, delivery, &mut account)).await;
+        if let (Ok(executed), Some(id)) = (&mut end, id) {
+            executed.result.id = id;
+        }
+        let result = account.close(end).await;
+        timed.end(&result);
+        result
     }
 
     async fn carry_out(
@@ -207,10 +247,12 @@ impl Engine {
             }
         }
         let cancelled = cancel_by(delivery.cancel.clone());
+        let in_line = Instant::now();
         let _slot = tokio::select! {
             slot = self.queue.enter(&caller.name) => slot?,
             () = cancelled => return Ok(run.cancelled_in_line(findings)),
         };
+        self.metrics.queued(in_line.elapsed());
         // 3 acquire and 4 run; 5 record is the end of `execute`.
         let mut executed = run.carry_out(stdin, delivery).await?;
         executed.result.findings.extend(findings);
@@ -258,8 +300,16 @@ impl Engine {
         Ok(self.gate.enter(caller)?)
     }
 
-    /// The same for an act that has no account of its own.
-    pub(crate) async fn admit(&self, caller: &Caller, act: &str) -> Result<Option<Pass>, RunError> {
+    /// Waits for a place among those who hold several sandboxes at once, at most [`MOST_AT_ONCE`] each: as long as these
+    /// fit, nobody waits for a sandbox of somebody who waits himself.
+    pub async fn hold_several(&self) -> Option<OwnedSemaphorePermit> {
+        // Never closed.
+        Arc::clone(&self.several).acquire_owned().await.ok()
+    }
+
+    /// The same for an act that has no account of its own, or for many runs as one act: who holds the pass asks for them
+    /// with [`Admission::Done`].
+    pub async fn admit(&self, caller: &Caller, act: &str) -> Result<Option<Pass>, RunError> {
         self.gate.admit(&self.audit, caller, act).await
     }
 

@@ -22,6 +22,7 @@ mod kept;
 mod language;
 mod layers;
 pub mod llm;
+mod metrics;
 mod model_review;
 mod network;
 mod policy_settings;
@@ -36,7 +37,7 @@ mod state;
 mod station;
 pub mod usage;
 
-pub use admission::AdmissionError;
+pub use admission::{AdmissionError, Pass};
 pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DockerError, DockerSettings, Ended,
@@ -47,7 +48,7 @@ pub use backend::{
 pub use check::{Checked, check};
 pub use database::DatabaseError;
 pub use doctor::{LanguageReport, LayerReport, Report, SessionsReport};
-pub use engine::{Caller, Delivery, Engine, Harness, Standing};
+pub use engine::{Admission, Caller, Delivery, Engine, Harness, MOST_AT_ONCE, Standing};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;
 pub use feedback::hint_for_exception;
@@ -58,6 +59,7 @@ pub use interpreter::{About, Cell, CellEnd, CellFrame, CellOutput, Driver, Inter
 pub use kept::{Kept, KeptReport, Prune, Pruned};
 pub use language::{Found, Recipe, for_file_name, program_of};
 pub use layers::{Held, LayerError, LayerName, LayerRecord, Store};
+pub use metrics::{BOUNDS, Counts, Gauges, Histogram, Metrics};
 pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
 pub use network::{NetworkSettings, Rules as NetworkRules, WhoMay};
 pub use policy_settings::{PolicySettings, read_policy_file};

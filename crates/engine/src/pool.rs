@@ -108,6 +108,11 @@ impl Pool {
         }
     }
 
+    /// How many wait.
+    pub(crate) fn ready(&self) -> usize {
+        self.shelves().values().map(|shelf| shelf.ready.len()).sum()
+    }
+
     fn take(&self, kind: &Kind) -> Option<Box<dyn Sandbox>> {
         let mut shelves = self.shelves();
         let shelf = shelves.entry(kind.clone()).or_default();

@@ -46,6 +46,13 @@ impl Queue {
         }
     }
 
+    /// Places that are free, and how many wait for one.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let line = self.line();
+        let waiting = line.waiting.values().flatten().filter(|sender| !sender.is_closed()).count();
+        (line.free, waiting)
+    }
+
     /// Hands a place on, or keeps it free.
     fn release(&self) {
         loop {

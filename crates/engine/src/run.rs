@@ -146,7 +146,7 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<Executed, RunError> {
-        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel, harness, built } = delivery;
+        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel, harness, built, id: _ } = delivery;
         match &self.admitted.program {
             Program::Command(argv) => {
                 let Lease { sandbox, start, refill: _refill, .. } =

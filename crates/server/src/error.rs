@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use engine::RunError;
+use evals::judge::JudgeError;
 use serde::Serialize;
 use types::{ErrorBody, ErrorCode};
 
@@ -111,6 +112,20 @@ impl Refusal {
     }
 }
 
+/// To whoever waits when the server must end.
+pub(crate) fn stopping() -> Refusal {
+    Refusal::new(ErrorCode::ServerGone, "the server stops", "ask again when it is back")
+}
+
+impl From<JudgeError> for Refusal {
+    fn from(error: JudgeError) -> Self {
+        match error {
+            JudgeError::Run(error) => error.into(),
+            other => Self { body: other.body(), retry_after: None },
+        }
+    }
+}
+
 impl From<RunError> for Refusal {
     fn from(error: RunError) -> Self {
         Self { body: error.body(), retry_after: error.retry_after() }
@@ -162,13 +177,13 @@ fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::IsolationUnavailable
         | ErrorCode::ResourcesExhausted
         | ErrorCode::ReviewUnavailable
-        | ErrorCode::AuditUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        | ErrorCode::AuditUnavailable
+        | ErrorCode::ServerGone => StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::InvalidSettings
         | ErrorCode::StateUnwritable
         | ErrorCode::OutputUnwritable
         | ErrorCode::CheckFailed
         | ErrorCode::SandboxFailed
-        | ErrorCode::CannotListen
-        | ErrorCode::ServerGone => StatusCode::INTERNAL_SERVER_ERROR,
+        | ErrorCode::CannotListen => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -1,8 +1,9 @@
-//! A run as server-sent events: `stdout` and `stderr` as they come, then `result` or `error`.
+//! A run as server-sent events: `start`, `stdout` and `stderr` as they come, then `result` or `error`.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
@@ -14,7 +15,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::error::Refusal;
 use crate::http::unspeakable;
-use crate::outlet::Outlet;
+use crate::outlet::{Gone, Outlet};
+use crate::runs::Log;
 
 /// The body of the answer. Dropping it, as a connection that closes does, takes the run back.
 pub(crate) struct Events {
@@ -39,7 +41,12 @@ impl Drop for Events {
 
 /// Reads along with a run.
 pub(crate) struct Teller {
-    outlet: Outlet,
+    /// Who reads it now.
+    outlet: Option<Outlet>,
+    /// For whoever reads it later.
+    log: Option<Arc<Log>>,
+    /// Of the event before.
+    number: u64,
     /// The start of a character whose end has not come yet.
     partial: [Vec<u8>; 2],
 }
@@ -54,8 +61,29 @@ enum Piece<'a> {
 
 impl Teller {
     pub(crate) fn new(outlet: Outlet) -> Self {
-        Self { outlet, partial: [Vec::new(), Vec::new()] }
+        Self { outlet: Some(outlet), log: None, number: 0, partial: [Vec::new(), Vec::new()] }
     }
+
+    /// One whose words are kept, beside whoever may read along.
+    pub(crate) fn logged(outlet: Option<Outlet>, log: Arc<Log>) -> Self {
+        Self { outlet, log: Some(log), number: 0, partial: [Vec::new(), Vec::new()] }
+    }
+
+    /// Tells the name of what begins.
+    pub(crate) fn start(&mut self, id: &str) {
+        // A reader who is gone already shows that with the first output, or has the run cancelled.
+        let _ = self.put("start", &serde_json::to_vec(&Started { id }).unwrap_or_default());
+    }
+
+    fn put(&mut self, name: &str, json: &[u8]) -> Result<(), Gone> {
+        self.number += 1;
+        let event = numbered_event(self.number, name, json);
+        if let Some(log) = &self.log {
+            log.push(event.clone().into());
+        }
+        self.outlet.as_mut().map_or(Ok(()), |outlet| outlet.put(event))
+    }
+
 
     /// Tells what is left, and then the result or why there is none.
     pub(crate) async fn conclude<T: Serialize>(self, result: Result<T, Refusal>) {
@@ -67,16 +95,36 @@ impl Teller {
         self.finish("error", &refused.json().1).await;
     }
 
-    /// Tells what is left, and then how it ended.
-    async fn finish(mut self, name: &str, json: &[u8]) {
+    /// Tells what is left of the output.
+    pub(crate) fn flush(&mut self) {
         for stream in [Stream::Out, Stream::Err] {
             let rest = std::mem::take(&mut self.partial[index(stream)]);
             if !rest.is_empty() {
-                let _ = self.outlet.put(event(stream_name(stream), &piece(&rest)));
+                let _ = self.put(stream_name(stream), &written(&piece(&rest)));
             }
         }
-        self.outlet.finish(raw_event(name, json)).await;
     }
+
+    /// Tells what is left, and then how it ended. A log has been told that already by whoever keeps it.
+    pub(crate) async fn finish(mut self, name: &str, json: &[u8]) {
+        self.flush();
+        if let Some(outlet) = self.outlet.take() {
+            outlet.finish(numbered_event(self.number + 1, name, json)).await;
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if let Some(log) = &self.log {
+            log.close();
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Started<'a> {
+    id: &'a str,
 }
 
 impl Output for Teller {
@@ -88,7 +136,7 @@ impl Output for Teller {
         if all.is_empty() {
             return ControlFlow::Continue(());
         }
-        match self.outlet.put(event(stream_name(stream), &piece(&all))) {
+        match self.put(stream_name(stream), &written(&piece(&all))) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
@@ -120,9 +168,14 @@ fn piece(bytes: &[u8]) -> Piece<'_> {
     std::str::from_utf8(bytes).map_or_else(|_| Piece::Base64(STANDARD.encode(bytes)), Piece::Text)
 }
 
-fn event(name: &str, piece: &Piece<'_>) -> Vec<u8> {
-    // Text and base64 always have a JSON form.
-    raw_event(name, &serde_json::to_vec(piece).unwrap_or_default())
+/// Text and base64 always have a JSON form.
+fn written(piece: &Piece<'_>) -> Vec<u8> {
+    serde_json::to_vec(piece).unwrap_or_default()
+}
+
+/// One by whose number a reader can go on.
+pub(crate) fn numbered_event(number: u64, name: &str, json: &[u8]) -> Vec<u8> {
+    [format!("id: {number}\n").as_bytes(), &raw_event(name, json)].concat()
 }
 
 /// JSON is one line, as an event's data must be.
@@ -154,7 +207,8 @@ mod tests {
         let events = told(&[b"caf\xc3", b"\xa9\n"]);
         assert_eq!(
             events,
-            "event: stdout\ndata: {\"text\":\"caf\"}\n\nevent: stdout\ndata: {\"text\":\"é\\n\"}\n\nevent: result\ndata: {}\n\n"
+            "id: 1\nevent: stdout\ndata: {\"text\":\"caf\"}\n\nid: 2\nevent: stdout\ndata: {\"text\":\"é\\n\"}\n\n\
+             id: 3\nevent: result\ndata: {}\n\n"
         );
     }
 
@@ -163,8 +217,8 @@ mod tests {
         let events = told(&[b"\xff\xfe", b"x\xc3"]);
         assert_eq!(
             events,
-            "event: stdout\ndata: {\"base64\":\"//4=\"}\n\nevent: stdout\ndata: {\"text\":\"x\"}\n\n\
-             event: stdout\ndata: {\"base64\":\"ww==\"}\n\nevent: result\ndata: {}\n\n"
+            "id: 1\nevent: stdout\ndata: {\"base64\":\"//4=\"}\n\nid: 2\nevent: stdout\ndata: {\"text\":\"x\"}\n\n\
+             id: 3\nevent: stdout\ndata: {\"base64\":\"ww==\"}\n\nid: 4\nevent: result\ndata: {}\n\n"
         );
     }
 }

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use tokio::sync::OwnedSemaphorePermit;
 use types::ErrorCode;
 
@@ -52,8 +52,9 @@ pub(crate) async fn identify(
 }
 
 /// Gives every answer an id, and keeps browsers from seeing more in it than there is.
-pub(crate) async fn mark(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+pub(crate) async fn mark(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let mut response = in_our_words(next.run(request).await);
+    shared.answers.count(response.status());
     let headers = response.headers_mut();
     if !headers.contains_key("x-request-id")
         && let Ok(id) = HeaderValue::try_from(request_id())
@@ -62,6 +63,16 @@ pub(crate) async fn mark(request: Request, next: Next) -> Response {
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// What the framework refuses by itself, such as a path that is no text, is an error like any other.
+fn in_our_words(response: Response) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if !response.status().is_client_error() || !kind.is_some_and(|kind| kind.starts_with(b"text/plain")) {
+        return response;
+    }
+    let hint = "/openapi.json lists paths and what they take";
+    Refusal::new(ErrorCode::InvalidRequest, "the request cannot be read", hint).into_response()
 }
 
 /// Routes for those whose key is for `scope`.

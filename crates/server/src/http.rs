@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use engine::{Caller, Engine, Standing};
@@ -21,20 +21,27 @@ use crate::events::Events;
 use crate::guard::{identify, mark, only_for};
 use crate::identity::{Identity, Scope, unknown};
 use crate::key::Key;
-use crate::{attach, runs, sessions};
+use crate::metrics::Answers;
+use crate::runs::Registry;
+use crate::{attach, batch, host, judge, metrics, openapi, runs, sessions};
 
 /// How long a reader of an event stream may take nothing: he holds the place of a run.
 pub(crate) const READER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most bytes of a request's body.
-const MOST_BODY: usize = 64 << 20;
+pub(crate) const MOST_BODY: usize = 64 << 20;
 /// How long a body may take to arrive.
-const BODY_TIME: Duration = Duration::from_mins(1);
+pub(crate) const BODY_TIME: Duration = Duration::from_mins(1);
 
 /// What every request can reach.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) key: Key,
+    /// Runs by name.
+    pub(crate) known: Arc<Registry>,
+    pub(crate) answers: Answers,
+    /// Held by whoever examines the host.
+    pub(crate) examining: tokio::sync::Mutex<()>,
     /// Runs under way.
     pub(crate) runs: Activity,
     /// Turns true when the server gives up the runs that are left.
@@ -48,19 +55,21 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .method_not_allowed_fallback(not_by_this_method)
         .fallback(nothing_here)
         .layer(from_fn_with_state(Arc::clone(&shared), identify))
-        .layer(from_fn(mark))
+        .layer(from_fn_with_state(Arc::clone(&shared), mark))
         .with_state(shared)
 }
 
 /// Routes that everybody on the loopback may ask, or that decide by themselves who may: `Option<Identity>` says who asks.
 fn open() -> Router<Arc<Shared>> {
-    Router::new().route("/healthz", get(health)).route(attach::ATTACH_PATH, get(attach::attach))
+    Router::new().route("/healthz", get(health)).merge(openapi::routes()).route(attach::ATTACH_PATH, get(attach::attach))
 }
 
 /// Routes that need a key, and for what it must be; `Identity` is there in each of them.
 fn keyed() -> Router<Arc<Shared>> {
     Router::new()
         .merge(only_for(Scope::Run, runs::routes()))
+        .merge(only_for(Scope::Judge, judge::routes().merge(batch::routes())))
+        .merge(only_for(Scope::Admin, host::routes().merge(metrics::routes())))
         .merge(only_for(Scope::Session, sessions::routes()))
 }
 

@@ -5,14 +5,20 @@
 
 mod activity;
 mod attach;
+mod batch;
 mod error;
 mod events;
 mod frame;
 mod guard;
+mod host;
 mod http;
 mod identity;
+mod judge;
 mod key;
+mod metrics;
+mod openapi;
 mod outlet;
+mod query;
 mod runs;
 mod serve;
 mod sessions;

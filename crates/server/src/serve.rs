@@ -24,6 +24,7 @@ use crate::error::ServeError;
 use crate::guard::{Peer, Way};
 use crate::http::{Shared, router};
 use crate::key::Key;
+use crate::metrics::Answers;
 use crate::socket::{Door, is_trusted, socket_path};
 
 /// Where the server listens unless told otherwise.
@@ -71,7 +72,15 @@ impl Server {
         let tcp = TcpListener::bind(options.listen).map_err(failed)?;
         tcp.set_nonblocking(true).map_err(failed)?;
         let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
-        let shared = Shared { engine: Arc::new(engine), key, runs: Activity::new(), give_up: watch::Sender::new(false) };
+        let shared = Shared {
+            engine: Arc::new(engine),
+            key,
+            known: Arc::default(),
+            answers: Answers::default(),
+            examining: tokio::sync::Mutex::default(),
+            runs: Activity::new(),
+            give_up: watch::Sender::new(false),
+        };
         Ok(Self { shared: Arc::new(shared), tcp, unix, door, idle_exit: options.idle_exit })
     }
 

@@ -9,7 +9,7 @@ pub enum QuantityError {
     #[error("`{0}` is not a size; write bytes or a number with K, M, G or T, such as 256M")]
     Size(String),
     /// Not a number with a known unit.
-    #[error("`{0}` is not a duration; write seconds or a number with ms, s, m or h, such as 500ms")]
+    #[error("`{0}` is not a duration; write seconds or a number with ms, s, m, h or d, such as 500ms")]
     Duration(String),
 }
 
@@ -34,7 +34,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     Ok(bytes as u64)
 }
 
-/// Reads `500ms`, `30s`, `2m`, `1h` or a bare number of seconds.
+/// Reads `500ms`, `30s`, `2m`, `1h`, `7d` or a bare number of seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     let bad = || QuantityError::Duration(text.to_owned());
     let (number, unit) = split(text).ok_or_else(bad)?;
@@ -43,6 +43,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
         "" | "s" => number,
         "m" => number * 60.0,
         "h" => number * 3600.0,
+        "d" => number * 86_400.0,
         _ => return Err(bad()),
     };
     Duration::try_from_secs_f64(seconds).map_err(|_| bad())

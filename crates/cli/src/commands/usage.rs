@@ -18,7 +18,7 @@ use crate::failure::{Failure, print_json};
 )]
 pub(crate) struct Usage {
     /// Only calls that are not older, such as 30m, 24h or 7d
-    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     since: Option<Duration>,
     /// Print the sums as one line of JSON
     #[arg(long)]
@@ -38,18 +38,6 @@ impl Usage {
             shown.map_err(|source| RunError::Output { path: "standard output".into(), source })?;
         }
         Ok(0)
-    }
-}
-
-/// As every duration of the command line, and hours and days.
-fn parse_span(text: &str) -> Result<Duration, String> {
-    let whole = |unit: char, seconds: u64| {
-        let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
-        count.checked_mul(seconds).map(Duration::from_secs)
-    };
-    match whole('h', 3600).or_else(|| whole('d', 86400)) {
-        Some(span) => Ok(span),
-        None => parse_duration(text).map_err(|error| error.to_string()),
     }
 }
 
@@ -111,13 +99,5 @@ review     house            2       0       0       0           0               
 total                       5       0    1200       0           0  unknown for 2 calls, else 0.250000
 ";
         assert_eq!(table(&report), expected);
-    }
-
-    #[test]
-    fn spans_have_hours_and_days() {
-        assert_eq!(parse_span("24h"), Ok(Duration::from_hours(24)));
-        assert_eq!(parse_span("7d"), Ok(Duration::from_hours(7 * 24)));
-        assert_eq!(parse_span("30m"), Ok(Duration::from_mins(30)));
-        assert!(parse_span("soon").is_err());
     }
 }

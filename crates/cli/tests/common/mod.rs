@@ -6,6 +6,7 @@
     reason = "each test file uses a part of this; tests start the program and fail loudly"
 )]
 
+pub(crate) mod http;
 pub(crate) mod session;
 
 use std::collections::BTreeSet;

@@ -8,7 +8,7 @@ use types::ErrorCode;
 
 use super::rate::Rate;
 use crate::audit::Audit;
-use crate::engine::{Caller, Standing};
+use crate::engine::{Admission, Caller, Standing};
 use crate::error::RunError;
 use crate::settings::{AdmissionSettings, Allowance};
 
@@ -90,7 +90,7 @@ struct Counts {
 }
 
 /// A request under way; it counts until this is dropped.
-pub(crate) struct Pass {
+pub struct Pass {
     caller: String,
     counts: Arc<Mutex<Counts>>,
 }
@@ -102,6 +102,9 @@ impl Gate {
 
     /// Lets a request in, or says when to come back.
     pub(crate) fn enter(&self, caller: &Caller) -> Result<Option<Pass>, AdmissionError> {
+        if caller.admission == Admission::Done {
+            return Ok(None);
+        }
         let allowance = self.allowance(caller);
         let name = caller.key().unwrap_or(&caller.name);
         let mut counts = lock(&self.counts);

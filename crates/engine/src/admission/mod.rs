@@ -4,6 +4,6 @@ mod gate;
 mod plan;
 mod rate;
 
-pub use gate::AdmissionError;
-pub(crate) use gate::{Gate, Pass};
+pub(crate) use gate::Gate;
+pub use gate::{AdmissionError, Pass};
 pub(crate) use plan::{Admitted, Program, admit, decode, hold, way_out};

@@ -34,7 +34,7 @@ pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState}
 use crate::admission::{Gate, Pass};
 use crate::audit::{Audit, Entry, Kind};
 use crate::backend::{GuestUser, Place, PlaceFiles, PlaceSpec};
-use crate::engine::{Caller, Standing};
+use crate::engine::Caller;
 use crate::error::BackendError;
 use crate::interpreter::Interpreter;
 
@@ -128,10 +128,7 @@ impl Session {
 
     /// Whether a caller may use it: the owner of the machine always, others what they made themselves.
     fn is_for(&self, caller: &Caller) -> bool {
-        match &caller.standing {
-            Standing::Owner | Standing::FirstKey => true,
-            Standing::Key { id, .. } => self.owner.key() == Some(id),
-        }
+        caller.may_use(&self.owner)
     }
 
     /// As it is now.

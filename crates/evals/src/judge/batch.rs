@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -20,6 +21,8 @@ use super::{Judge, Judged};
 
 /// The longest line that is read.
 const MOST_LINE: u64 = 256 << 20;
+/// Before the next try, where nobody says.
+const SOON: Duration = Duration::from_secs(1);
 /// Lines under way or waiting for one before them, for each job.
 const AHEAD: usize = 8;
 
@@ -99,7 +102,7 @@ pub async fn batch(
     let mut tally = Tally::default();
     let mut told = Progress::default();
     let gate = Arc::new(Semaphore::new(jobs.max(1)));
-    let mut under_way: VecDeque<(u64, JoinHandle<Line>)> = VecDeque::new();
+    let mut under_way: VecDeque<(u64, Judging)> = VecDeque::new();
     let (mut number, mut open) = (0, true);
     while open || !under_way.is_empty() {
         let full = under_way.len() >= jobs.max(1) * AHEAD;
@@ -124,7 +127,7 @@ pub async fn batch(
                     let _place = gate.acquire().await;
                     judge_line(&judge, &line).await
                 });
-                under_way.push_back((bytes, judged));
+                under_way.push_back((bytes, Judging(judged)));
             },
             line = first(&mut under_way), if !under_way.is_empty() => {
                 let (bytes, line) = line?;
@@ -141,11 +144,20 @@ pub async fn batch(
 }
 
 /// The first line under way, once it is judged. Lines after it wait for it: they are written in order.
-async fn first(under_way: &mut VecDeque<(u64, JoinHandle<Line>)>) -> Result<(u64, Line), BatchError> {
+async fn first(under_way: &mut VecDeque<(u64, Judging)>) -> Result<(u64, Line), BatchError> {
     let Some((bytes, judged)) = under_way.front_mut() else { return Err(BatchError::Interrupted) };
-    let (bytes, line) = (*bytes, judged.await);
+    let (bytes, line) = (*bytes, (&mut judged.0).await);
     under_way.pop_front();
     line.map(|line| (bytes, line)).map_err(|_| BatchError::Interrupted)
+}
+
+/// A line under way; it ends with the batch.
+struct Judging(JoinHandle<Line>);
+
+impl Drop for Judging {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A line of the input.
@@ -241,7 +253,15 @@ struct Failed<'a> {
 async fn judge_text(judge: &Judge, text: &str) -> Result<Judged, JudgeError> {
     let task = Task::from_any(text)?;
     let task_id = Some(task.task_id.clone().unwrap_or_default());
-    Ok(Judged { task_id, ..judge.judge_as(id_of(text), &task).await? })
+    loop {
+        match judge.judge_as(id_of(text), &task).await {
+            // Many tasks come as one batch: they go as fast as their caller may, and none is lost for that.
+            Err(JudgeError::Run(error)) if error.retry_after().is_some() => {
+                tokio::time::sleep(error.retry_after().unwrap_or(SOON)).await;
+            }
+            judged => return Ok(Judged { task_id, ..judged? }),
+        }
+    }
 }
 
 /// By the line itself, so that the same line has the same name whenever it is judged.

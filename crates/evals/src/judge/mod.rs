@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Caller, Engine};
+use engine::{Admission, Caller, Engine};
 use types::{ExecRequest, LimitsSpec, Network, Policy};
 
 pub use batch::{BatchError, Out, Progress, batch};
@@ -126,10 +126,12 @@ impl Judge {
     async fn judge_as(&self, id: String, task: &Task) -> Result<Judged, JudgeError> {
         let task = self.overlay.over(task.clone());
         let account = Account::open(&self.caller, &task);
-        let judged = match self.judge_once(task.clone()).await {
-            Err(error) if error.is_infrastructure() => self.judge_once(task).await,
-            other => other,
-        };
+        let judged = self.judge_twice(task).await;
+        self.engine.metrics().judged(match &judged {
+            Ok(judged) if judged.all_passed => "passed",
+            Ok(_) => "failed",
+            Err(_) => "error",
+        });
         if !judged.as_ref().is_err_and(JudgeError::is_recorded) {
             let entry = account.close(&id, judged.as_ref());
             self.engine.audit().record(entry).await.map_err(engine::RunError::from)?;
@@ -137,11 +139,21 @@ impl Judge {
         Ok(Judged { id, ..judged? })
     }
 
+    /// Admitted as one request, however many sandboxes it takes.
+    async fn judge_twice(&self, task: Task) -> Result<Judged, JudgeError> {
+        let _pass = self.engine.admit(&self.caller, "judge").await?;
+        let _place = self.engine.hold_several().await;
+        match self.judge_once(task.clone()).await {
+            Err(error) if error.is_infrastructure() => self.judge_once(task).await,
+            other => other,
+        }
+    }
+
     async fn judge_once(&self, task: Task) -> Result<Judged, JudgeError> {
         task.check()?;
         let ground = Ground::new(
             Arc::clone(&self.engine),
-            self.caller.clone(),
+            Caller { admission: Admission::Done, ..self.caller.clone() },
             self.base.clone(),
             task,
             Arc::clone(&self.testers),

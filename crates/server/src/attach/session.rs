@@ -61,13 +61,12 @@ pub(super) async fn serve(shared: &Shared, stream: UnixStream, already: &[u8]) {
         return;
     }
     let delivery = Delivery {
-        harness: engine::Harness::None,
-        built: None,
         stdin: Some(Stdin::Stream(stdin)),
         live: ask.live.then_some(&mut live as &mut dyn Output),
         inputs: Some(&mut inputs as &mut dyn Inputs),
         out: ask.out.then_some(&mut offers as &mut dyn Receive),
         cancel: Some(cancelled),
+        ..Delivery::default()
     };
     let last = last_frame(execute(shared, ask, code, delivery).await.map_err(|error| error.body()), told);
     drop((listening, inputs, offers));

@@ -14,12 +14,12 @@ use types::{ErrorCode, GuestPath};
 
 use super::body::{Incoming, Outgoing, Unmeasured};
 use super::find;
-use super::query::Query;
 use crate::activity::turned;
 use crate::error::Refusal;
 use crate::events::{Events, raw_event};
 use crate::http::{READER_PATIENCE, Shared, event_stream, json};
 use crate::outlet::Outlet;
+use crate::query::Query;
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()

@@ -3,7 +3,6 @@
 mod body;
 mod files;
 mod processes;
-mod query;
 mod snapshots;
 
 use std::sync::Arc;

@@ -14,9 +14,9 @@ use types::ErrorCode;
 
 use super::body::{Incoming, Outgoing, Slow};
 use super::parse;
-use super::query::Query;
 use crate::error::Refusal;
 use crate::http::{Shared, caller, json};
+use crate::query::Query;
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Engine, Settings};
+use engine::{Engine, MOST_AT_ONCE, Settings};
 use evals::judge::{self, Out, PassAt, Progress, Summary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use types::ExecRequest;
@@ -14,9 +14,6 @@ use super::{Judge, base};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::terminal::Live;
-
-/// Sandboxes that one task may hold at once: two for tests, one for calls, one for a checker.
-const PER_TASK: usize = 4;
 
 pub(super) fn execute(
     command: &Judge,
@@ -29,7 +26,7 @@ pub(super) fn execute(
     let jobs = command.jobs.map_or_else(processors, usize::from);
     let mut settings = Settings::load(config)?;
     // Each waits for the others' sandboxes only as long as these do not wait for each other.
-    settings.pool.running = settings.pool.running.max(jobs * PER_TASK);
+    settings.pool.running = settings.pool.running.max(jobs * MOST_AT_ONCE);
     let interrupt = Interrupt::listen()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors())

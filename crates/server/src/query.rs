@@ -3,15 +3,15 @@
 use axum::extract::Request;
 
 /// Names and values, still as they were written.
-pub(super) struct Query(String);
+pub(crate) struct Query(String);
 
 impl Query {
-    pub(super) fn of(request: &Request) -> Self {
+    pub(crate) fn of(request: &Request) -> Self {
         Self(request.uri().query().unwrap_or_default().to_owned())
     }
 
     /// The first value of this name.
-    pub(super) fn get(&self, name: &str) -> Option<String> {
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
         let pairs = self.0.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         pairs.into_iter().find(|(key, _)| decode(key) == name).map(|(_, value)| decode(value))
     }
