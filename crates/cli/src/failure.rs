@@ -7,7 +7,7 @@ use engine::{AuditError, RunError, SettingsError};
 use evals::judge::{BatchError, JudgeError};
 use evals::swe::SweError;
 use serde::Serialize;
-use server::ServeError;
+use server::{KeyError, ServeError};
 use types::{ErrorBody, ErrorCode};
 
 /// A failure of saggar itself, or a mistake of the caller.
@@ -104,6 +104,12 @@ impl From<JudgeError> for Failure {
 impl From<SweError> for Failure {
     fn from(error: SweError) -> Self {
         Self(ErrorBody { code: error.code(), message: error.to_string(), hint: error.hint().to_owned() })
+    }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        Self(error.body())
     }
 }
 

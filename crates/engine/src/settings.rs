@@ -14,7 +14,7 @@ use crate::model_review::ReviewSettings;
 use crate::network::NetworkSettings;
 use crate::policy_settings::{PolicySection, PolicySettings};
 use crate::usage::Prices;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use types::{Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
 
 /// Everything that is set outside a request. Names of environment variables live here and nowhere else.
@@ -94,7 +94,7 @@ impl Default for AdmissionSettings {
 }
 
 /// What one caller may ask for. Gaps mean no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Allowance {
     /// Requests a minute, in the long run.
@@ -103,6 +103,8 @@ pub struct Allowance {
     pub burst: Option<NonZeroU32>,
     /// Requests under way at once, in line or running.
     pub concurrent: Option<NonZeroU32>,
+    /// Requests a day, in UTC, as far as the engine was there to count them.
+    pub per_day: Option<NonZeroU32>,
 }
 
 /// What is made ahead of need, where a pool is kept.

@@ -12,7 +12,7 @@ use evals::judge::JudgeError;
 use serde::Serialize;
 use types::{ErrorBody, ErrorCode};
 
-use crate::key::random_hex;
+use crate::keys::random_hex;
 
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]

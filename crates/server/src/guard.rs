@@ -43,7 +43,7 @@ pub(crate) async fn identify(
     } else {
         check_host(&request)?;
         check_origin(request.headers())?;
-        key_of(request.headers()).filter(|key| shared.key.is(key)).map(|_| Identity::first_key())
+        key_of(request.headers()).and_then(|key| shared.keys.identify(key))
     };
     if let Some(identity) = identity {
         request.extensions_mut().insert(identity);

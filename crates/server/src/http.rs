@@ -20,7 +20,7 @@ use crate::error::Refusal;
 use crate::events::Events;
 use crate::guard::{identify, mark, only_for};
 use crate::identity::{Identity, Scope, unknown};
-use crate::key::Key;
+use crate::keys::Ring;
 use crate::metrics::Answers;
 use crate::runs::Registry;
 use crate::{attach, batch, host, judge, metrics, openapi, runs, sessions};
@@ -36,7 +36,7 @@ pub(crate) const BODY_TIME: Duration = Duration::from_mins(1);
 /// What every request can reach.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) key: Key,
+    pub(crate) keys: Ring,
     /// Runs by name.
     pub(crate) known: Arc<Registry>,
     pub(crate) answers: Answers,

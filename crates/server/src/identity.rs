@@ -2,10 +2,12 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::http::request::Parts;
 use engine::{Caller, Standing};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use types::ErrorCode;
 
 use crate::error::Refusal;
@@ -69,6 +71,37 @@ impl Scopes {
 impl FromIterator<Scope> for Scopes {
     fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
         Self(scopes.into_iter().fold(0, |bits, scope| bits | scope.bit()))
+    }
+}
+
+impl FromStr for Scopes {
+    type Err = UnknownScope;
+
+    /// Names with commas between them.
+    fn from_str(text: &str) -> Result<Self, UnknownScope> {
+        let scope = |name: &str| {
+            let found = Scope::ALL.into_iter().find(|scope| scope.name() == name.trim());
+            found.ok_or_else(|| UnknownScope(name.to_owned()))
+        };
+        text.split(',').map(scope).collect()
+    }
+}
+
+/// A name that is no scope's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is none of run, judge, session and admin")]
+pub struct UnknownScope(String);
+
+impl Serialize for Scopes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Scope::name))
+    }
+}
+
+impl<'de> Deserialize<'de> for Scopes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        names.join(",").parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -14,7 +14,7 @@ mod host;
 mod http;
 mod identity;
 mod judge;
-mod key;
+mod keys;
 mod metrics;
 mod openapi;
 mod outlet;
@@ -27,6 +27,8 @@ mod socket;
 pub use attach::{ATTACH_PATH, Ask, InSession, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION_HEADER};
 pub use error::ServeError;
 pub use frame::{CHUNK, Decoder, Frame, FrameError, Kind, encode};
+pub use identity::{Scope, Scopes, UnknownScope};
+pub use keys::{KeyError, KeyInfo, KeySpec, NewKey, create_key, list_keys, revoke_key};
 pub use serve::{DEFAULT_LISTEN, Options, Server};
 pub use socket::{connect, socket_path};
 

@@ -23,7 +23,7 @@ use crate::activity::{Activity, turned};
 use crate::error::ServeError;
 use crate::guard::{Peer, Way};
 use crate::http::{Shared, router};
-use crate::key::Key;
+use crate::keys::{Key, Ring};
 use crate::metrics::Answers;
 use crate::socket::{Door, is_trusted, socket_path};
 
@@ -68,13 +68,13 @@ impl Server {
         let failed = |source| ServeError::Listen { address: options.listen, source };
         let (door, unix) = Door::open(engine.state())?;
         let unix = tokio::net::UnixListener::from_std(unix).map_err(failed)?;
-        let key = Key::open(engine.state())?;
+        let keys = Ring::open(engine.state())?;
         let tcp = TcpListener::bind(options.listen).map_err(failed)?;
         tcp.set_nonblocking(true).map_err(failed)?;
         let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
         let shared = Shared {
             engine: Arc::new(engine),
-            key,
+            keys,
             known: Arc::default(),
             answers: Answers::default(),
             examining: tokio::sync::Mutex::default(),

@@ -85,13 +85,13 @@ struct Wanted {
     /// Written before: a time in UTC, or so long ago
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     until: Option<Timestamp>,
-    /// Of this caller: local, attach, socket, http
+    /// Of this caller: local, attach, socket, http, or a key's id
     #[arg(long, value_name = "NAME")]
     caller: Option<String>,
     /// With this outcome, such as exited, signaled, cancelled, or an error's code
     #[arg(long, value_name = "NAME")]
     outcome: Option<String>,
-    /// Of this kind: run, refused, rejected, error, judge, image, session, gap
+    /// Of this kind: run, refused, rejected, error, judge, image, key, session, gap
     #[arg(long, value_name = "NAME")]
     kind: Option<String>,
 }

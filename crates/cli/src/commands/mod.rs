@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod image;
 pub(crate) mod judge;
+pub(crate) mod key;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod session;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use types::ErrorCode;
 
@@ -26,6 +26,14 @@ pub enum AdmissionError {
         /// When there is room for one.
         retry_after: Duration,
     },
+    /// Too many today.
+    #[error("more than {per_day} requests a day")]
+    Quota {
+        /// What is allowed.
+        per_day: u32,
+        /// Until tomorrow.
+        retry_after: Duration,
+    },
     /// Too many at once.
     #[error("{most} requests of this caller are under way, and no more may be")]
     Concurrent {
@@ -45,7 +53,7 @@ impl AdmissionError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Rate { .. } => ErrorCode::RateLimited,
+            Self::Rate { .. } | Self::Quota { .. } => ErrorCode::RateLimited,
             Self::Concurrent { .. } | Self::Waiting { .. } => ErrorCode::Busy,
         }
     }
@@ -54,7 +62,7 @@ impl AdmissionError {
     #[must_use]
     pub fn retry_after(&self) -> Duration {
         match self {
-            Self::Rate { retry_after, .. } => *retry_after,
+            Self::Rate { retry_after, .. } | Self::Quota { retry_after, .. } => *retry_after,
             Self::Concurrent { .. } | Self::Waiting { .. } => SOON,
         }
     }
@@ -64,7 +72,7 @@ impl AdmissionError {
     pub fn hint(&self) -> String {
         let wait = self.retry_after().as_secs_f64();
         match self {
-            Self::Rate { .. } => {
+            Self::Rate { .. } | Self::Quota { .. } => {
                 format!("come back in {wait:.1} s; [admission] of the server's settings has the limits")
             }
             Self::Concurrent { .. } | Self::Waiting { .. } => {
@@ -87,6 +95,8 @@ pub(crate) struct Gate {
 struct Counts {
     rate: Rate,
     under_way: HashMap<String, u32>,
+    /// Which day it is, and how many requests of each caller it has seen.
+    today: (u64, HashMap<String, u32>),
 }
 
 /// A request under way; it counts until this is dropped.
@@ -112,10 +122,21 @@ impl Gate {
         if let Some(most) = allowance.concurrent.filter(|most| under_way >= most.get()) {
             return Err(AdmissionError::Concurrent { most: most.get() });
         }
+        let (day, left) = today();
+        if counts.today.0 != day {
+            counts.today = (day, HashMap::new());
+        }
+        let so_far = counts.today.1.get(name).copied().unwrap_or(0);
+        if let Some(most) = allowance.per_day.filter(|most| so_far >= most.get()) {
+            return Err(AdmissionError::Quota { per_day: most.get(), retry_after: left });
+        }
         counts.rate.take(name, &allowance, Instant::now()).map_err(|retry_after| AdmissionError::Rate {
             per_minute: allowance.per_minute.map_or(0, std::num::NonZero::get),
             retry_after,
         })?;
+        if allowance.per_day.is_some() {
+            counts.today.1.insert(name.to_owned(), so_far + 1);
+        }
         if allowance.concurrent.is_none() {
             return Ok(None);
         }
@@ -156,6 +177,14 @@ impl Drop for Pass {
     }
 }
 
+/// The day's number, and how much of it is left.
+fn today() -> (u64, Duration) {
+    const DAY: Duration = Duration::from_hours(24);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let day = now.as_secs() / DAY.as_secs();
+    (day, Duration::from_secs((day + 1) * DAY.as_secs()).saturating_sub(now))
+}
+
 fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -182,6 +211,19 @@ mod tests {
         // A slow machine may see one or two come free.
         assert!((100..103).contains(&taken), "{taken}");
         assert!(gate.enter(&key("b", None)).is_ok(), "keys are counted apart");
+    }
+
+    #[test]
+    fn a_days_worth_is_enough_until_tomorrow() {
+        let gate = Gate::new(AdmissionSettings::default());
+        let caller = key("a", Some(Allowance { per_day: NonZeroU32::new(3), ..Allowance::default() }));
+        let taken = (0..10).filter(|_| gate.enter(&caller).is_ok()).count();
+        // Midnight may come in between, once.
+        assert!(taken == 3 || taken == 6, "{taken}");
+        match gate.enter(&caller) {
+            Err(AdmissionError::Quota { per_day: 3, retry_after }) => assert!(retry_after <= Duration::from_hours(24)),
+            other => assert!(other.is_ok(), "{:?}", other.err()),
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Kind {
     Judge,
     /// An image was made or removed.
     Image,
+    /// A key was made or taken back.
+    Key,
     /// Something that was done to a session, other than a command in it.
     Session,
     /// The trail and its head did not agree when it was next written: somebody changed one of them, or power was lost.
@@ -39,6 +41,7 @@ impl Kind {
             Self::Error => "error",
             Self::Judge => "judge",
             Self::Image => "image",
+            Self::Key => "key",
             Self::Session => "session",
             Self::Gap => "gap",
         }

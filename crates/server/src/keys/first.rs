@@ -10,8 +10,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::error::ServeError;
 
 /// Every E2B client takes keys of this form.
-const PREFIX: &str = "e2b_";
-const DIGITS: usize = 40;
+pub(super) const PREFIX: &str = "e2b_";
+pub(super) const DIGITS: usize = 40;
 
 /// What a client on the network must know.
 pub(crate) struct Key(String);
