@@ -2,15 +2,16 @@
 //!
 //! stdout is data, stderr is talk. `--json` prints exactly one value, on errors too.
 
+mod away;
 mod client;
 mod commands;
 mod failure;
 mod interrupt;
 mod options;
 mod program;
+mod remote;
 mod table;
 mod terminal;
-mod unix;
 mod window;
 
 use std::ffi::OsString;

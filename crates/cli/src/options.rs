@@ -82,9 +82,9 @@ pub(crate) struct Options {
     /// A wall to do without, should this host not have it (repeatable)
     #[arg(long, value_name = "LAYER")]
     accept_missing: Vec<Layer>,
-    /// Ask this server
-    #[arg(long, value_name = "URL")]
-    server: Option<String>,
+    /// Ask this server, such as http://127.0.0.1:7244, with the key in SAGGAR_API_KEY
+    #[arg(long, value_name = "URL", conflicts_with_all = ["cold", "require", "accept_missing"])]
+    pub(crate) server: Option<String>,
     /// Print the whole result as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -159,7 +159,6 @@ impl Lists {
 impl Options {
     /// The part of a request that these options decide.
     pub(crate) fn request(&self) -> Result<ExecRequest, Failure> {
-        self.refuse_what_is_not_here()?;
         Ok(ExecRequest {
             files: self.inputs.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
             env: self.environment()?,
@@ -220,7 +219,7 @@ impl Options {
     pub(crate) fn server_state(&self, config: Option<&Path>) -> Option<PathBuf> {
         // JSON has no word for what is not a number; the run in this process refuses it.
         let speakable = self.cpus.is_none_or(f64::is_finite);
-        if self.cold || !speakable { None } else { Settings::common_state(config) }
+        if self.cold || self.server.is_some() || !speakable { None } else { Settings::common_state(config) }
     }
 
     fn limits(&self) -> LimitsSpec {
@@ -244,15 +243,6 @@ impl Options {
             Ok((name.to_owned(), value.to_owned()))
         };
         self.env.iter().map(pair).collect()
-    }
-
-    /// A check or a server that was asked for and is not there must not be skipped in silence.
-    fn refuse_what_is_not_here(&self) -> Result<(), Failure> {
-        let asked = [(self.server.is_some(), "--server")];
-        match asked.into_iter().find(|(is_asked, _)| *is_asked) {
-            Some((_, option)) => Err(engine::RunError::Unsupported { what: format!("`{option}`") }.into()),
-            None => Ok(()),
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `saggar judge`: code against cases.
 
+mod away;
 mod batch;
 
 use std::io::{self, Read, Write};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use engine::{Engine, RunError, Settings};
-use evals::judge::{self, Judged, Task};
+use evals::judge::{self, Judged, Overlay, Task};
 use types::ExecRequest;
 
 use crate::failure::{Failure, print_json};
@@ -57,6 +58,9 @@ impl Judge {
         if let Some(input) = &self.batch {
             return batch::execute(&self, input, request, config);
         }
+        if let Some(url) = &self.options.server {
+            return away::judge(&self, url, &request);
+        }
         let text = read(self.task.as_deref().unwrap_or(Path::new("-")))?;
         let mut task = Task::from_any(&text)?;
         task.language = task.language.or_else(|| self.language.clone());
@@ -77,6 +81,15 @@ impl Judge {
                 () = interrupted => Ok(130),
             }
         })
+    }
+
+    /// What is said beside a task stays here: a server reads the task alone.
+    fn refuse_beside(&self, request: &ExecRequest) -> Result<(), Failure> {
+        let overlay = self.options.overlay(request)?;
+        if overlay == Overlay::default() && self.language.is_none() && base(request.clone()) == ExecRequest::default() {
+            return Ok(());
+        }
+        Err(wrong("with `--server`, say limits, language, environment and the like in the task itself".to_owned()))
     }
 
     fn tell(&self, judged: &Judged) -> Result<u8, Failure> {

@@ -8,12 +8,14 @@ use engine::{Caller, Delivery, Engine, OutFolder, OwnFiles, Settings, Stdin};
 use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome};
 
 use super::image::Said;
+use crate::away;
 use crate::client;
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
 use crate::interrupt::Interrupt;
 use crate::options::Options;
 use crate::program::Program;
+use crate::remote::Server;
 use crate::terminal::Live;
 use crate::window::Window;
 
@@ -98,6 +100,10 @@ pub(crate) fn carry_out(
         interrupt: Interrupt::listen()?,
         window: None,
     };
+    if let Some(url) = &options.server {
+        let result = away::execute(&Server::at(url)?, request, &mut ends)?;
+        return tell(&result, ends.live);
+    }
     let served = options.server_state(config).and_then(|state| client::execute(&state, &caller, &request, &mut ends));
     let (result, live) = match served {
         Some(result) => (result?, ends.live),

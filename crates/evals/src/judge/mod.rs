@@ -70,7 +70,7 @@ pub struct Judge {
 }
 
 /// What a caller says beside a task, and over it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overlay {
     /// Those that are said.
     pub limits: LimitsSpec,

@@ -21,6 +21,9 @@ pub(super) fn execute(
     request: ExecRequest,
     config: Option<&Path>,
 ) -> Result<u8, Failure> {
+    if let Some(url) = &command.options.server {
+        return super::away::batch(command, url, open(input)?.0, &request);
+    }
     let (reader, size) = open(input)?;
     let overlay = command.options.overlay(&request)?;
     let jobs = command.jobs.map_or_else(processors, usize::from);

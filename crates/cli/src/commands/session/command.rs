@@ -12,13 +12,14 @@ use server::InSession;
 use types::{LimitsSpec, parse_duration, parse_size};
 
 use super::{address, body, say, text};
+use crate::away;
 use crate::client;
 use crate::commands::run::{Ends, tell};
 use crate::failure::{Failure, print_json, unheard, visible};
 use crate::interrupt::Interrupt;
 use crate::options::wrong;
 use crate::terminal::Live;
-use crate::unix::{Content, Server};
+use crate::remote::{Content, Server};
 use crate::window::Window;
 
 /// Run a command in a session, in /work
@@ -130,13 +131,19 @@ impl Exec {
             interrupt: Interrupt::listen()?,
             window: None,
         };
-        let result = client::exec_in_session(server.state(), InSession { id: self.id, command }, &mut ends)?;
+        let result = match server {
+            Server::Own(state) => client::exec_in_session(state, InSession { id: self.id, command }, &mut ends)?,
+            Server::Named(_) => away::exec_in_session(server, &address(&self.id, "/exec"), command, &mut ends)?,
+        };
         tell(&result, ends.live)
     }
 }
 
 impl Shell {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
+        let Server::Own(state) = server else {
+            return Err(wrong("`shell` is for a server on this machine: a terminal goes through its socket".to_owned()));
+        };
         let argv = if self.argv.is_empty() { vec!["bash".to_owned(), "-l".to_owned()] } else { self.argv };
         let command = CommandSpec { terminal: Some(Window::size()), ..self.place.command(argv)? };
         let window =
@@ -148,7 +155,7 @@ impl Shell {
             interrupt: Interrupt::listen()?,
             window: Some(window),
         };
-        let result = client::exec_in_session(server.state(), InSession { id: self.id, command }, &mut ends);
+        let result = client::exec_in_session(state, InSession { id: self.id, command }, &mut ends);
         // The terminal is ours again before anything is said.
         ends.window = None;
         tell(&result?, ends.live)

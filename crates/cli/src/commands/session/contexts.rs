@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{address, text};
 use crate::failure::{Failure, print_json, unheard};
-use crate::unix::{Content, Server, encode};
+use crate::remote::{Content, Server, encode};
 
 /// List the interpreters of a session
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use types::{FileContent, InputFile};
 use super::{address, text};
 use crate::failure::{Failure, print_json, unheard, visible};
 use crate::options::wrong;
-use crate::unix::{Answer, Content, Server, broken, encode};
+use crate::remote::{Answer, Content, Server, broken, encode};
 
 /// Write a file into a session
 #[derive(Debug, Args)]

@@ -18,14 +18,17 @@ use types::{ExecRequest, parse_duration};
 
 use crate::failure::{Failure, print_json, unheard, visible};
 use crate::options::Options;
-use crate::unix::{Content, Server, encode};
+use crate::remote::{Content, Server, encode};
 
 /// Sandboxes that stay: files, processes and variables are there for the next command
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  saggar serve &\n  ID=$(saggar session create)\n  saggar session exec $ID -- bash -c 'echo hi > greeting'\n  saggar session get $ID greeting .\n  saggar session kill $ID\n\nA session is kept by `saggar serve`, of the same user and state folder."
+    after_help = "Example:\n  saggar serve &\n  ID=$(saggar session create)\n  saggar session exec $ID -- bash -c 'echo hi > greeting'\n  saggar session get $ID greeting .\n  saggar session kill $ID\n\nA session is kept by `saggar serve`, of the same user and state folder, or by another one: `saggar session --server URL …`."
 )]
 pub(crate) struct SessionCommand {
+    /// Ask this server in place of your own, with the key in SAGGAR_API_KEY
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -187,7 +190,14 @@ impl SessionCommand {
     }
 
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let server = Server::of(Settings::load(config)?.state);
+        let named = match &self.command {
+            Command::Create(create) => create.options.server.as_ref().or(self.server.as_ref()),
+            _ => self.server.as_ref(),
+        };
+        let server = match named {
+            Some(url) => Server::at(url)?,
+            None => Server::Own(Settings::load(config)?.state),
+        };
         match self.command {
             Command::Create(create) => create.execute(&server),
             Command::List(list) => list.execute(&server),

@@ -14,7 +14,7 @@ use crate::failure::{Failure, print_json, unheard};
 use crate::options::wrong;
 use crate::program::Program;
 use crate::terminal::Live;
-use crate::unix::{Server, broken};
+use crate::remote::{Server, broken};
 
 /// Run code in the interpreter of a session: variables are there for the next
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::files::{save, send};
 use super::{address, body, say, text};
 use crate::failure::{Failure, print_json, unheard, visible};
-use crate::unix::{Content, Server, encode};
+use crate::remote::{Content, Server, encode};
 
 /// Keep the files of a session as they are, and print the snapshot's id
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::files::{at, is_standard};
 use super::text;
 use crate::failure::{Failure, print_json, unheard, visible};
-use crate::unix::{Answer, Content, Server, broken};
+use crate::remote::{Answer, Content, Server, broken};
 
 /// Bring a folder back from a session as a tar
 #[derive(Debug, Args)]

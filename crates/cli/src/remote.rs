@@ -1,8 +1,10 @@
-//! Plain requests to the server over its socket: one thread, no runtime, one connection for each.
+//! Plain requests to a server, over its socket or to its address: one thread, no runtime, one connection for each.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -10,15 +12,68 @@ use types::{ErrorBody, ErrorCode};
 
 use crate::client::no_server;
 use crate::failure::Failure;
+use crate::options::wrong;
 
 /// The most bytes of an answer that is JSON.
 const MOST_JSON: u64 = 256 << 20;
 /// The longest line of an answer's head.
 const MOST_LINE: u64 = 64 << 10;
 
-/// The server of a state folder.
-pub(crate) struct Server {
-    state: PathBuf,
+/// How long a server elsewhere may take to answer the telephone.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A server.
+#[derive(Debug, Clone)]
+pub(crate) enum Server {
+    /// That of a state folder, by its socket.
+    Own(PathBuf),
+    /// One that was named.
+    Named(Place),
+}
+
+/// Where a server is that was named, and what it wants to see.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// Host and port, as in an address.
+    authority: String,
+    key: String,
+}
+
+/// A connection to it.
+pub(crate) enum Line {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Line {
+    fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+        }
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(into),
+            Self::Tcp(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What goes along with a request.
@@ -39,9 +94,9 @@ pub(crate) struct Answer {
 
 /// The bytes of an answer.
 pub(crate) enum Body {
-    Measured(io::Take<BufReader<UnixStream>>),
+    Measured(io::Take<BufReader<Line>>),
     /// In pieces, each with its length before it; how much is left of this one.
-    Pieces(BufReader<UnixStream>, Piece),
+    Pieces(BufReader<Line>, Piece),
 }
 
 /// Where a reader of pieces stands.
@@ -84,13 +139,47 @@ struct Wire {
 }
 
 impl Server {
-    pub(crate) fn of(state: PathBuf) -> Self {
-        Self { state }
+    /// The one at `url`, with the key of `SAGGAR_API_KEY`.
+    pub(crate) fn at(url: &str) -> Result<Self, Failure> {
+        let Some(rest) = url.strip_prefix("http://") else {
+            return Err(wrong(format!(
+                "`--server {url}`: an address begins with http://; put a proxy or a tunnel before a server that speaks TLS"
+            )));
+        };
+        let authority = rest.trim_end_matches('/').to_owned();
+        let host = authority.rsplit_once(':').map_or(authority.as_str(), |(host, _)| host);
+        let is_near = host.eq_ignore_ascii_case("localhost")
+            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        if authority.is_empty() || authority.contains(['/', '@', '?', '#', ' ']) || authority.contains(char::is_control) {
+            return Err(wrong(format!("`--server {url}` is not an address such as http://127.0.0.1:7244")));
+        }
+        if !is_near {
+            // Everybody on the way could read the key and use it.
+            return Err(wrong(format!("`--server {url}`: a key is sent in the clear to this machine only; use a tunnel")));
+        }
+        let key = std::env::var("SAGGAR_API_KEY").ok().filter(|key| !key.is_empty() && !key.contains(char::is_control));
+        let key = key.ok_or_else(|| wrong("`--server` takes the key from SAGGAR_API_KEY, which is not set".to_owned()))?;
+        let authority = if authority.ends_with(']') || !authority.contains(':') { format!("{authority}:80") } else { authority };
+        Ok(Self::Named(Place { authority, key }))
     }
 
-    /// Its state folder.
-    pub(crate) fn state(&self) -> &Path {
-        &self.state
+    fn connect(&self) -> Result<Line, Failure> {
+        match self {
+            Self::Own(state) => server::connect(state).map(Line::Unix).map_err(|error| no_server(state, &error)),
+            Self::Named(place) => place.connect().map(Line::Tcp).map_err(|error| {
+                let message = format!("no server answers at http://{}: {error}", place.authority);
+                let hint = "check the address, and that the server runs".to_owned();
+                ErrorBody { code: ErrorCode::ServerGone, message, hint }.into()
+            }),
+        }
+    }
+
+    /// What every request begins with, beside its own.
+    fn headers(&self) -> String {
+        match self {
+            Self::Own(_) => "host: localhost\r\n".to_owned(),
+            Self::Named(Place { authority, key }) => format!("host: {authority}\r\nauthorization: Bearer {key}\r\n"),
+        }
     }
 
     /// Asks, and reads the answer as JSON.
@@ -108,9 +197,15 @@ impl Server {
 
     /// Asks; an error of the server is an error here.
     pub(crate) fn ask(&self, method: &str, path: &str, content: Content<'_>) -> Result<Answer, Failure> {
-        let mut stream = server::connect(&self.state).map_err(|error| no_server(&self.state, &error))?;
+        self.ask_for(method, path, "", content)
+    }
+
+    /// The same with more headers, each with its end.
+    pub(crate) fn ask_for(&self, method: &str, path: &str, more: &str, content: Content<'_>) -> Result<Answer, Failure> {
+        let mut stream = self.connect()?;
+        let headers = format!("{}{more}", self.headers());
         // A server that refuses answers before it has read all of it.
-        let sent = send(&mut stream, method, path, content);
+        let sent = send(&mut stream, method, path, &headers, content);
         let heard = Self::hear(stream);
         match (heard, sent) {
             (Ok(answer), _) => Ok(answer),
@@ -125,7 +220,21 @@ impl Server {
         }
     }
 
-    fn hear(stream: UnixStream) -> Result<Answer, Heard> {
+    /// Sends a body while its answer is read: neither has to wait for the other's end.
+    pub(crate) fn exchange(&self, path: &str, mut body: Box<dyn Read + Send>) -> Result<Answer, Failure> {
+        let stream = self.connect()?;
+        let headers = self.headers();
+        let mut sending = stream.try_clone().map_err(broken)?;
+        let path = path.to_owned();
+        // What cannot be sent shows itself in the answer.
+        std::thread::spawn(move || drop(send(&mut sending, "POST", &path, &headers, Content::Stream(&mut body))));
+        Self::hear(stream).map_err(|heard| match heard {
+            Heard::Refused(failure) => failure,
+            Heard::Broken(error) => broken(error),
+        })
+    }
+
+    fn hear(stream: Line) -> Result<Answer, Heard> {
         let mut reader = BufReader::new(stream);
         let status = line(&mut reader)?;
         let code = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse::<u16>().ok());
@@ -161,6 +270,23 @@ impl Server {
     }
 }
 
+impl Place {
+    fn connect(&self) -> io::Result<TcpStream> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in std::net::ToSocketAddrs::to_socket_addrs(&self.authority)? {
+            // A name of this machine may stand for more than one address, and a server listens on one of them.
+            match TcpStream::connect_timeout(&address, CONNECT) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(stream);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
 /// Why there is no answer.
 enum Heard {
     Refused(Failure),
@@ -179,7 +305,7 @@ enum Sent {
     Server,
 }
 
-fn line(reader: &mut BufReader<UnixStream>) -> io::Result<String> {
+fn line(reader: &mut BufReader<Line>) -> io::Result<String> {
     let mut text = String::new();
     reader.by_ref().take(MOST_LINE).read_line(&mut text)?;
     match text.strip_suffix('\n') {
@@ -188,14 +314,14 @@ fn line(reader: &mut BufReader<UnixStream>) -> io::Result<String> {
     }
 }
 
-fn send(stream: &mut UnixStream, method: &str, path: &str, content: Content<'_>) -> Result<(), Sent> {
+fn send(stream: &mut Line, method: &str, path: &str, headers: &str, content: Content<'_>) -> Result<(), Sent> {
     let length = match &content {
         Content::Nothing => "content-length: 0".to_owned(),
         Content::Json(json) => format!("content-type: application/json\r\ncontent-length: {}", json.len()),
         Content::File(bytes, _) => format!("content-length: {bytes}"),
         Content::Stream(_) => "transfer-encoding: chunked".to_owned(),
     };
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}\r\n\r\n");
+    let head = format!("{method} {path} HTTP/1.1\r\n{headers}connection: close\r\n{length}\r\n\r\n");
     let mut put = |bytes: &[u8]| stream.write_all(bytes).map_err(|_| Sent::Server);
     put(head.as_bytes())?;
     match content {
@@ -246,6 +372,13 @@ pub(crate) fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_goes_to_this_machine_only() {
+        for bad in ["", "127.0.0.1:7244", "https://127.0.0.1", "http://", "http://10.0.0.1:7244", "http://example.org", "http://127.0.0.1:7244/v1", "http://u@localhost"] {
+            assert!(Server::at(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn nothing_in_a_path_ends_the_address() {
