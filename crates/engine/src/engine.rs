@@ -17,6 +17,7 @@ use crate::model_review::{self, Opinion, Reviewer};
 use crate::queue::Queue;
 use crate::review::{self, Reviewed};
 use crate::run::{Built, Run, cancel_by};
+use crate::server_settings::ServerSettings;
 use crate::session::Registry;
 use crate::settings::{Allowance, Settings};
 use crate::state;
@@ -354,6 +355,12 @@ impl Engine {
     #[must_use]
     pub fn most_output(&self) -> u64 {
         self.settings.ceiling.0.output
+    }
+
+    /// How the server is to be reached.
+    #[must_use]
+    pub fn server_settings(&self) -> &ServerSettings {
+        &self.settings.server
     }
 
     /// Where saggar keeps what outlives a command.

@@ -31,8 +31,10 @@ mod queue;
 mod remove;
 mod review;
 mod run;
+mod server_settings;
 mod session;
 mod settings;
+mod show_settings;
 mod state;
 mod station;
 pub mod usage;
@@ -64,6 +66,7 @@ pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
 pub use network::{NetworkSettings, Rules as NetworkRules, WhoMay};
 pub use policy_settings::{PolicySettings, read_policy_file};
 pub use run::Built;
+pub use server_settings::{LogForm, ServerSettings, TlsFiles};
 pub use session::{
     CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, FilePass, Heard, Listener, ProcessInfo,
     Running, Session, SessionError, SessionInfo, SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,

@@ -13,6 +13,7 @@ use crate::image::Sources;
 use crate::model_review::ReviewSettings;
 use crate::network::NetworkSettings;
 use crate::policy_settings::{PolicySection, PolicySettings};
+use crate::server_settings::ServerSettings;
 use crate::usage::Prices;
 use serde::{Deserialize, Serialize};
 use types::{Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
@@ -54,6 +55,8 @@ pub struct Settings {
     pub build_for_scripts: bool,
     /// The Docker daemon.
     pub docker: DockerSettings,
+    /// How the server is reached.
+    pub server: ServerSettings,
 }
 
 /// The audit trail.
@@ -245,7 +248,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker], [server]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -288,6 +291,7 @@ struct File {
     network: NetworkSettings,
     build: BuildSection,
     docker: DockerSettings,
+    server: ServerSettings,
 }
 
 /// `[build]` as written.
@@ -371,6 +375,7 @@ impl Settings {
             },
             build_for_scripts: file.build.script_dependencies,
             docker: docker_host(file.docker),
+            server: file.server,
         })
     }
 }

@@ -17,9 +17,22 @@ use crate::keys::random_hex;
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Others could connect.
-    #[error("`{0}` is not a loopback address")]
-    NotLoopback(SocketAddr),
+    /// Others could connect, and nobody has said how.
+    #[error("`{address}` is not a loopback address, and {missing}")]
+    NotLoopback {
+        /// As asked for.
+        address: SocketAddr,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("cannot use `{}` for TLS: {why}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The address cannot be had.
     #[error("cannot listen on `{address}`: {source}")]
     Listen {
@@ -57,10 +70,11 @@ impl ServeError {
     #[must_use]
     pub fn body(&self) -> ErrorBody {
         let (code, hint) = match self {
-            Self::NotLoopback(_) => (
+            Self::NotLoopback { .. } => (
                 ErrorCode::Usage,
-                "this version listens on loopback only, such as 127.0.0.1:7244; put a proxy of your own before it",
+                "listen on 127.0.0.1, or set `hosts` and `tls` (or `behind_proxy`) in [server] of the settings: docs/SERVER.md",
             ),
+            Self::Tls { .. } => (ErrorCode::InvalidSettings, "`tls` in [server] names two files in PEM: `certificate`, `key`"),
             Self::Listen { .. } => {
                 (ErrorCode::CannotListen, "choose another address with --listen, such as 127.0.0.1:0")
             }
@@ -140,7 +154,9 @@ impl IntoResponse for Refusal {
         if let Ok(id) = HeaderValue::try_from(id) {
             response.headers_mut().insert("x-request-id", id);
         }
-        if let Some(time) = self.retry_after {
+        // Whoever is told to come back is told when.
+        let soon = (status(self.body.code) == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_secs(1));
+        if let Some(time) = self.retry_after.or(soon) {
             // Whole seconds, and not too early.
             let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());

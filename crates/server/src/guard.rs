@@ -7,12 +7,14 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
+use engine::LogForm;
 use tokio::sync::OwnedSemaphorePermit;
 use types::ErrorCode;
 
 use crate::error::{Refusal, request_id};
 use crate::http::Shared;
 use crate::identity::{Identity, Scope};
+use crate::log::{Line, Who};
 
 /// How a request came in.
 #[derive(Debug, Clone)]
@@ -41,18 +43,21 @@ pub(crate) async fn identify(
     let identity = if by_socket {
         Some(Identity::owner())
     } else {
-        check_host(&request)?;
-        check_origin(request.headers())?;
+        check_host(&request, &shared.hosts)?;
+        check_origin(request.headers(), &shared.hosts)?;
         key_of(request.headers()).and_then(|key| shared.keys.identify(key))
     };
-    if let Some(identity) = identity {
-        request.extensions_mut().insert(identity);
-    }
-    Ok(next.run(request).await)
+    let Some(identity) = identity else { return Ok(next.run(request).await) };
+    let who = Who(identity.caller.name.clone());
+    request.extensions_mut().insert(identity);
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(who);
+    Ok(response)
 }
 
 /// Gives every answer an id, and keeps browsers from seeing more in it than there is.
 pub(crate) async fn mark(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let line = (shared.log == LogForm::Json).then(|| Line::begin(&request));
     let mut response = in_our_words(next.run(request).await);
     shared.answers.count(response.status());
     let headers = response.headers_mut();
@@ -62,6 +67,9 @@ pub(crate) async fn mark(State(shared): State<Arc<Shared>>, request: Request, ne
         headers.insert("x-request-id", id);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(line) = line {
+        line.write(&response);
+    }
     response
 }
 
@@ -92,28 +100,35 @@ fn key_of(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// A page of somebody else's can point a name of its own at 127.0.0.1, but not make a browser hide that name.
-fn check_host(request: &Request) -> Result<(), Refusal> {
+fn check_host(request: &Request, own: &[String]) -> Result<(), Refusal> {
     let mut named = request.headers().get_all(header::HOST).iter();
     let host = named.next().and_then(|host| host.to_str().ok()).filter(|_| named.next().is_none());
-    let other = request.uri().host().is_some_and(|host| !is_loopback(host));
-    if host.is_some_and(is_loopback) && !other {
+    let other = request.uri().host().is_some_and(|host| !is_ours(host, own));
+    if host.is_some_and(|host| is_ours(host, own)) && !other {
         return Ok(());
     }
-    let hint = "use http://127.0.0.1 or http://localhost with the server's port";
-    Err(Refusal::new(ErrorCode::WrongHost, "the Host header must name this machine's loopback", hint))
+    let hint = "use http://127.0.0.1 or http://localhost with the server's port, or a name in `hosts` of its [server] settings";
+    Err(Refusal::new(ErrorCode::WrongHost, "the Host header must name this server", hint))
 }
 
 /// A browser says which page asks. Programs say nothing, and pages from elsewhere have no business here.
-fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_origin(headers: &HeaderMap, own: &[String]) -> Result<(), Refusal> {
     let is_own = |origin: &HeaderValue| {
         let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
-        host.is_some_and(is_loopback)
+        host.is_some_and(|host| is_ours(host, own))
     };
     if headers.get_all(header::ORIGIN).iter().all(is_own) {
         return Ok(());
     }
     let hint = "ask from a page of this machine, or from a program, which sends no Origin";
     Err(Refusal::new(ErrorCode::WrongHost, "pages from elsewhere may not ask", hint))
+}
+
+/// A name of the loopback, or one that the owner gave it.
+fn is_ours(host: &str, own: &[String]) -> bool {
+    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = name.map_or(host, |(name, _)| name);
+    is_loopback(host) || own.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -153,15 +168,26 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_ones_own_passes_with_and_without_a_port() {
+        let own = ["box.example".to_owned()];
+        for good in ["box.example", "BOX.example:7244", "localhost", "[::1]:7244"] {
+            assert!(is_ours(good, &own), "{good}");
+        }
+        for bad in ["", "box.example.evil", "evil.box.example", "box.example:x", "other"] {
+            assert!(!is_ours(bad, &own), "{bad}");
+        }
+    }
+
+    #[test]
     fn pages_from_elsewhere_are_turned_away() {
         let from = |origin: &str| HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_str(origin).unwrap())]);
         for good in ["http://localhost:7244", "https://127.0.0.1", "http://[::1]:80"] {
-            assert!(check_origin(&from(good)).is_ok(), "{good}");
+            assert!(check_origin(&from(good), &[]).is_ok(), "{good}");
         }
         for bad in ["null", "", "https://evil.example", "http://localhost.evil.example", "file://", "localhost"] {
-            assert!(check_origin(&from(bad)).is_err(), "{bad}");
+            assert!(check_origin(&from(bad), &[]).is_err(), "{bad}");
         }
-        assert!(check_origin(&HeaderMap::new()).is_ok());
+        assert!(check_origin(&HeaderMap::new(), &[]).is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use engine::{Caller, Engine, Standing};
+use engine::{Caller, Engine, LogForm, Standing};
 use serde::Serialize;
 use tokio::sync::watch;
 use types::ErrorCode;
@@ -46,6 +46,10 @@ pub(crate) struct Shared {
     pub(crate) runs: Activity,
     /// Turns true when the server gives up the runs that are left.
     pub(crate) give_up: watch::Sender<bool>,
+    /// Names by which clients reach us, beside those of the loopback.
+    pub(crate) hosts: Vec<String>,
+    /// What is said of each request.
+    pub(crate) log: LogForm,
 }
 
 /// All routes, behind the guard.

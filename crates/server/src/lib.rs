@@ -15,6 +15,7 @@ mod http;
 mod identity;
 mod judge;
 mod keys;
+mod log;
 mod metrics;
 mod openapi;
 mod outlet;
@@ -23,6 +24,7 @@ mod runs;
 mod serve;
 mod sessions;
 mod socket;
+mod tls;
 
 pub use attach::{ATTACH_PATH, Ask, InSession, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION_HEADER};
 pub use error::ServeError;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use engine::Engine;
+use engine::{Engine, ServerSettings};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,6 +18,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::activity::{Activity, turned};
 use crate::error::ServeError;
@@ -25,6 +26,7 @@ use crate::guard::{Peer, Way};
 use crate::http::{Shared, router};
 use crate::keys::{Key, Ring};
 use crate::metrics::Answers;
+use crate::tls;
 use crate::socket::{Door, is_trusted, socket_path};
 
 /// Where the server listens unless told otherwise.
@@ -37,15 +39,16 @@ const MOST_BY_TCP: usize = 256;
 const HEADER_TIME: Duration = Duration::from_secs(30);
 /// What a connection without a key can make us hold.
 const MOST_HEADER: usize = 64 << 10;
-/// For runs under way when the server is told to stop; and then for those that were taken back to say so.
-const DRAIN_TIME: Duration = Duration::from_secs(3);
+/// For a client to say in TLS who it wants.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// For runs that were taken back when the server stops to say so.
 const GIVE_UP_TIME: Duration = Duration::from_secs(2);
 
 /// How to serve.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The loopback address for HTTP.
-    pub listen: SocketAddr,
+    /// The address for HTTP; by the settings, else [`DEFAULT_LISTEN`], if absent.
+    pub listen: Option<SocketAddr>,
     /// End after no run for this long.
     pub idle_exit: Option<Duration>,
 }
@@ -57,19 +60,22 @@ pub struct Server {
     unix: tokio::net::UnixListener,
     door: Door,
     idle_exit: Option<Duration>,
+    tls: Option<TlsAcceptor>,
+    drain: Duration,
 }
 
 impl Server {
     /// Takes the state folder's socket and lock, the key and the port; to be called inside a runtime of many threads.
     pub fn bind(engine: Engine, options: &Options) -> Result<Self, ServeError> {
-        if !options.listen.ip().is_loopback() {
-            return Err(ServeError::NotLoopback(options.listen));
-        }
-        let failed = |source| ServeError::Listen { address: options.listen, source };
+        let settings = engine.server_settings().clone();
+        let address = options.listen.or(settings.listen).unwrap_or(DEFAULT_LISTEN);
+        check(address, &settings)?;
+        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        let failed = |source| ServeError::Listen { address, source };
         let (door, unix) = Door::open(engine.state())?;
         let unix = tokio::net::UnixListener::from_std(unix).map_err(failed)?;
         let keys = Ring::open(engine.state())?;
-        let tcp = TcpListener::bind(options.listen).map_err(failed)?;
+        let tcp = TcpListener::bind(address).map_err(failed)?;
         tcp.set_nonblocking(true).map_err(failed)?;
         let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
         let shared = Shared {
@@ -80,13 +86,22 @@ impl Server {
             examining: tokio::sync::Mutex::default(),
             runs: Activity::new(),
             give_up: watch::Sender::new(false),
+            hosts: settings.hosts,
+            log: settings.log,
         };
-        Ok(Self { shared: Arc::new(shared), tcp, unix, door, idle_exit: options.idle_exit })
+        let drain = settings.drain;
+        Ok(Self { shared: Arc::new(shared), tcp, unix, door, idle_exit: options.idle_exit, tls, drain })
     }
 
     /// Where HTTP is answered.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.tcp.local_addr()
+    }
+
+    /// `http`, or `https` where it has a certificate.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// Where the command line finds it.
@@ -108,11 +123,11 @@ impl Server {
     /// Serves until `stop` comes true or nobody has asked for a run for long enough. Runs that are under way then get a
     /// moment to end, and are taken back after it.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { shared, tcp, unix, door, idle_exit } = self;
+        let Self { shared, tcp, unix, door, idle_exit, tls, drain } = self;
         let entrance =
             Entrance { router: router(Arc::clone(&shared)), open: Activity::new(), closing: watch::Sender::new(false) };
         let mut listening = JoinSet::new();
-        listening.spawn(by_tcp(tcp, entrance.clone()));
+        listening.spawn(by_tcp(tcp, tls, entrance.clone()));
         listening.spawn(by_socket(unix, entrance.clone()));
         let idle = async {
             match idle_exit {
@@ -136,13 +151,27 @@ impl Server {
         drop(door);
         entrance.closing.send_replace(true);
         let ended = async { tokio::join!(shared.runs.none(), entrance.open.none()) };
-        if tokio::time::timeout(DRAIN_TIME, ended).await.is_err() {
+        if tokio::time::timeout(drain, ended).await.is_err() {
             shared.give_up.send_replace(true);
             let ended = async { tokio::join!(shared.runs.none(), entrance.open.none()) };
             drop(tokio::time::timeout(GIVE_UP_TIME, ended).await);
         }
         shared.engine.end_sessions().await;
     }
+}
+
+/// Others may connect where somebody has said by which name, and that nobody on the way reads their keys.
+fn check(address: SocketAddr, settings: &ServerSettings) -> Result<(), ServeError> {
+    let missing = if address.ip().is_loopback() {
+        return Ok(());
+    } else if settings.hosts.is_empty() {
+        "the settings name no `hosts` by which clients reach it"
+    } else if settings.tls.is_none() && !settings.behind_proxy {
+        "keys would travel in the clear"
+    } else {
+        return Ok(());
+    };
+    Err(ServeError::NotLoopback { address, missing })
 }
 
 /// What a connection needs.
@@ -155,16 +184,25 @@ struct Entrance {
     closing: watch::Sender<bool>,
 }
 
-async fn by_tcp(listener: tokio::net::TcpListener, entrance: Entrance) {
+async fn by_tcp(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, entrance: Entrance) {
     let slots = Arc::new(Semaphore::new(MOST_BY_TCP));
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(connection(stream, Way::Tcp, slot, entrance.clone()));
+                match tls.clone() {
+                    Some(tls) => drop(tokio::spawn(encrypted(stream, tls, slot, entrance.clone()))),
+                    None => drop(tokio::spawn(connection(stream, Way::Tcp, slot, entrance.clone()))),
+                }
             }
             Err(_) => breathe().await,
         }
+    }
+}
+
+async fn encrypted(stream: tokio::net::TcpStream, tls: TlsAcceptor, slot: OwnedSemaphorePermit, entrance: Entrance) {
+    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await {
+        connection(stream, Way::Tcp, slot, entrance).await;
     }
 }
 

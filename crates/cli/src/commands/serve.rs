@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use engine::{Engine, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{DEFAULT_LISTEN, Server};
+use server::Server;
 use types::parse_duration;
 
 use crate::failure::Failure;
@@ -20,9 +20,9 @@ use crate::interrupt::Interrupt;
     after_help = "Examples:\n  saggar serve\n  saggar serve --listen 127.0.0.1:0 --idle-exit 10m\n  curl -H \"Authorization: Bearer $(cat ~/.local/share/saggar/api-key)\" \\\n    -d '{\"code\": \"print(1)\"}' http://127.0.0.1:7244/v1/runs\n\nWhile it runs, `saggar run` and `saggar exec` of the same user and state folder ask it, unless --cold, --config,\nSAGGAR_CONFIG or SAGGAR_CGROUP is given. Interpreters are then found on the server's PATH, and the settings are\nthose that it started with: start it again after a change of either.\n\nEnds with 0 on Ctrl-C, SIGTERM or --idle-exit: runs under way get a moment to end. A second signal ends it at once."
 )]
 pub(crate) struct Serve {
-    /// Loopback address for HTTP; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value_t = DEFAULT_LISTEN, value_parser = parse_address)]
-    listen: SocketAddr,
+    /// Address for HTTP; port 0 takes a free one [default: by the settings, else 127.0.0.1:7244]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    listen: Option<SocketAddr>,
     /// End after no run for this long, such as 10m
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     idle_exit: Option<Duration>,
@@ -45,11 +45,11 @@ impl Serve {
         runtime.block_on(async {
             let server = Server::bind(engine.with_pool(), &options)?;
             let address = server.address().map_err(Failure::runtime)?;
-            let (socket, key) = (server.socket(), server.key_file());
+            let (scheme, socket, key) = (server.scheme(), server.socket(), server.key_file());
             // Nobody may be there to read it.
             let _ = writeln!(
                 io::stderr(),
-                "saggar: listening on http://{address} and {}; key in {}",
+                "saggar: listening on {scheme}://{address} and {}; key in {}",
                 socket.display(),
                 key.display()
             );
