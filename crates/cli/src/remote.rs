@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 use types::{ErrorBody, ErrorCode};
 
 use crate::client::no_server;
@@ -36,6 +38,8 @@ pub(crate) enum Server {
 pub(crate) struct Place {
     /// Host and port, as in an address.
     authority: String,
+    /// The name that its certificate must have; none where it has no certificate.
+    certified: Option<ServerName<'static>>,
     key: String,
 }
 
@@ -43,13 +47,16 @@ pub(crate) struct Place {
 pub(crate) enum Line {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Line {
-    fn try_clone(&self) -> io::Result<Self> {
+    /// For sending while somebody reads; TLS does both in one place.
+    fn try_clone(&self) -> Option<Self> {
         match self {
-            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
-            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix).ok(),
+            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp).ok(),
+            Self::Tls(_) => None,
         }
     }
 }
@@ -59,6 +66,7 @@ impl Read for Line {
         match self {
             Self::Unix(stream) => stream.read(into),
             Self::Tcp(stream) => stream.read(into),
+            Self::Tls(stream) => stream.read(into),
         }
     }
 }
@@ -68,11 +76,15 @@ impl Write for Line {
         match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+            Self::Tls(stream) => stream.flush(),
+        }
     }
 }
 
@@ -141,33 +153,37 @@ struct Wire {
 impl Server {
     /// The one at `url`, with the key of `SAGGAR_API_KEY`.
     pub(crate) fn at(url: &str) -> Result<Self, Failure> {
-        let Some(rest) = url.strip_prefix("http://") else {
-            return Err(wrong(format!(
-                "`--server {url}`: an address begins with http://; put a proxy or a tunnel before a server that speaks TLS"
-            )));
+        let (rest, port) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+            (Some(rest), _) => (rest, 80),
+            (None, Some(rest)) => (rest, 443),
+            (None, None) => {
+                return Err(wrong(format!("`--server {url}`: an address begins with http:// or https://")));
+            }
         };
         let authority = rest.trim_end_matches('/').to_owned();
-        let host = authority.rsplit_once(':').map_or(authority.as_str(), |(host, _)| host);
-        let is_near = host.eq_ignore_ascii_case("localhost")
-            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let with_port = authority.rsplit_once(':').filter(|_| !authority.ends_with(']'));
+        let host = with_port.map_or(authority.as_str(), |(host, _)| host).trim_matches(['[', ']']).to_owned();
+        let is_near = host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         if authority.is_empty() || authority.contains(['/', '@', '?', '#', ' ']) || authority.contains(char::is_control) {
             return Err(wrong(format!("`--server {url}` is not an address such as http://127.0.0.1:7244")));
         }
-        if !is_near {
+        if !is_near && port == 80 {
             // Everybody on the way could read the key and use it.
-            return Err(wrong(format!("`--server {url}`: a key is sent in the clear to this machine only; use a tunnel")));
+            return Err(wrong(format!("`--server {url}`: a key is sent in the clear to this machine only; use https://, or a tunnel")));
         }
         let key = std::env::var("SAGGAR_API_KEY").ok().filter(|key| !key.is_empty() && !key.contains(char::is_control));
         let key = key.ok_or_else(|| wrong("`--server` takes the key from SAGGAR_API_KEY, which is not set".to_owned()))?;
-        let authority = if authority.ends_with(']') || !authority.contains(':') { format!("{authority}:80") } else { authority };
-        Ok(Self::Named(Place { authority, key }))
+        let authority = if with_port.is_none() { format!("{authority}:{port}") } else { authority.clone() };
+        let certified = (port == 443).then(|| ServerName::try_from(host)).transpose();
+        let certified = certified.map_err(|_| wrong(format!("`--server {url}`: no certificate can have this name")))?;
+        Ok(Self::Named(Place { authority, certified, key }))
     }
 
     fn connect(&self) -> Result<Line, Failure> {
         match self {
             Self::Own(state) => server::connect(state).map(Line::Unix).map_err(|error| no_server(state, &error)),
-            Self::Named(place) => place.connect().map(Line::Tcp).map_err(|error| {
-                let message = format!("no server answers at http://{}: {error}", place.authority);
+            Self::Named(place) => place.connect().map_err(|error| {
+                let message = format!("no server answers at {}: {error}", place.authority);
                 let hint = "check the address, and that the server runs".to_owned();
                 ErrorBody { code: ErrorCode::ServerGone, message, hint }.into()
             }),
@@ -178,7 +194,7 @@ impl Server {
     fn headers(&self) -> String {
         match self {
             Self::Own(_) => "host: localhost\r\n".to_owned(),
-            Self::Named(Place { authority, key }) => format!("host: {authority}\r\nauthorization: Bearer {key}\r\n"),
+            Self::Named(Place { authority, key, .. }) => format!("host: {authority}\r\nauthorization: Bearer {key}\r\n"),
         }
     }
 
@@ -224,7 +240,9 @@ impl Server {
     pub(crate) fn exchange(&self, path: &str, mut body: Box<dyn Read + Send>) -> Result<Answer, Failure> {
         let stream = self.connect()?;
         let headers = self.headers();
-        let mut sending = stream.try_clone().map_err(broken)?;
+        let Some(mut sending) = stream.try_clone() else {
+            return self.ask("POST", path, Content::Stream(&mut body));
+        };
         let path = path.to_owned();
         // What cannot be sent shows itself in the answer.
         std::thread::spawn(move || drop(send(&mut sending, "POST", &path, &headers, Content::Stream(&mut body))));
@@ -271,7 +289,15 @@ impl Server {
 }
 
 impl Place {
-    fn connect(&self) -> io::Result<TcpStream> {
+    fn connect(&self) -> io::Result<Line> {
+        let stream = self.dial()?;
+        let Some(name) = &self.certified else { return Ok(Line::Tcp(stream)) };
+        let trust = engine::llm::trust().map_err(io::Error::other)?;
+        let session = ClientConnection::new(trust, name.clone()).map_err(io::Error::other)?;
+        Ok(Line::Tls(Box::new(StreamOwned::new(session, stream))))
+    }
+
+    fn dial(&self) -> io::Result<TcpStream> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in std::net::ToSocketAddrs::to_socket_addrs(&self.authority)? {
             // A name of this machine may stand for more than one address, and a server listens on one of them.
@@ -375,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_key_goes_to_this_machine_only() {
-        for bad in ["", "127.0.0.1:7244", "https://127.0.0.1", "http://", "http://10.0.0.1:7244", "http://example.org", "http://127.0.0.1:7244/v1", "http://u@localhost"] {
+        for bad in ["", "127.0.0.1:7244", "http://", "http://10.0.0.1:7244", "http://example.org", "http://127.0.0.1:7244/v1", "http://u@localhost"] {
             assert!(Server::at(bad).is_err(), "{bad}");
         }
     }

@@ -17,6 +17,7 @@ pub use endpoint::{Endpoint, OPENAI};
 pub use error::{ModelError, Said};
 pub use key::ApiKey;
 pub use openai::OpenAi;
+pub use wire::trust;
 
 /// A model that can be talked to.
 pub trait ChatModel: Send + Sync {

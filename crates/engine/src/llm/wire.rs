@@ -92,8 +92,8 @@ fn broken(error: hyper::Error) -> ModelError {
     if error.is_parse() { ModelError::Garbled { why: "it is not HTTP" } } else { ModelError::Cut }
 }
 
-/// What the host trusts, read once.
-fn trust() -> Result<Arc<ClientConfig>, ModelError> {
+/// Whom the host trusts, read once.
+pub fn trust() -> Result<Arc<ClientConfig>, ModelError> {
     static TRUST: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
     TRUST.get_or_init(|| load_trust().map(Arc::new)).clone().ok_or(ModelError::NoAuthorities)
 }
