@@ -47,6 +47,37 @@ fn a_run_in_the_background_needs_no_client_and_can_be_taken_back() {
 }
 
 #[test]
+fn a_run_in_the_background_is_known_after_a_restart() {
+    let home = common::http::home("restart");
+    let mut server = Server::start_in(&home, &[]);
+    let accept = |server: &Server, code: &str| {
+        let body = json!({"code": code, "limits": {"wall_ms": 600_000}}).to_string();
+        let accepted = server.ask_with("POST /v1/runs", "prefer: respond-async\r\n", &body);
+        accepted.header("location").unwrap().to_owned()
+    };
+    let state = |server: &Server, place: &str| server.ask(&format!("GET {place}"), "").json()["state"].as_str().unwrap().to_owned();
+    let done = accept(&server, "print('done')");
+    eventually("its end", || state(&server, &done) == "ended");
+    let sleeping: Vec<String> = (0..3).map(|_| accept(&server, "import time; time.sleep(600)")).collect();
+    // Killed, and then stopped in order: neither loses one.
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let mut server = Server::start_in(&home, &[]);
+    for place in &sleeping {
+        assert_eq!(state(&server, place), "interrupted");
+        let error = server.ask(&format!("GET {place}"), "").json()["error"]["code"].clone();
+        assert_eq!(error, "server_gone");
+    }
+    assert_eq!(server.ask(&format!("GET {done}"), "").json()["stdout"], "done\n");
+    let last = accept(&server, "import time; time.sleep(600)");
+    common::send(server.child.id(), rustix::process::Signal::TERM);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let server = Server::start_in(&home, &[]);
+    assert_eq!(state(&server, &last), "interrupted");
+    assert_eq!(server.ask("GET /v1/runs", "").json().as_array().map(Vec::len), Some(5));
+}
+
+#[test]
 fn events_are_numbered_and_told_again_from_any_of_them() {
     let server = Server::start("resume");
     let code = json!({"code": "import sys\nfor i in range(5):\n    print(i, flush=True)\n    sys.stdin.readline()\n"});

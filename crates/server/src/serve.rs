@@ -26,6 +26,7 @@ use crate::guard::{Peer, Way};
 use crate::http::{Shared, router};
 use crate::keys::{Key, Ring};
 use crate::metrics::Answers;
+use crate::runs::Registry;
 use crate::tls;
 use crate::socket::{Door, is_trusted, socket_path};
 
@@ -75,13 +76,15 @@ impl Server {
         let (door, unix) = Door::open(engine.state())?;
         let unix = tokio::net::UnixListener::from_std(unix).map_err(failed)?;
         let keys = Ring::open(engine.state())?;
+        let known = Registry::open(engine.state())
+            .map_err(|source| ServeError::State { path: engine.state().join("background"), source })?;
         let tcp = TcpListener::bind(address).map_err(failed)?;
         tcp.set_nonblocking(true).map_err(failed)?;
         let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
         let shared = Shared {
             engine: Arc::new(engine),
             keys,
-            known: Arc::default(),
+            known,
             answers: Answers::default(),
             examining: tokio::sync::Mutex::default(),
             runs: Activity::new(),

@@ -1,5 +1,6 @@
 //! Runs over HTTP: extract, call the engine, map.
 
+mod journal;
 mod log;
 mod registry;
 
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use engine::{Admission, Caller, Delivery, Output, RunError};
 use tokio::sync::watch;
-use types::{ErrorCode, ExecRequest, ExecResult};
+use types::{ErrorCode, ExecRequest, ExecResult, Outcome};
 
 use crate::activity::{Underway, turned};
 use crate::error::Refusal;
@@ -122,7 +123,12 @@ async fn tell(
     let result = carry_out(&shared, &caller, request, Some(&mut teller), &going).await;
     teller.flush();
     // It is known before it is told, so that whoever heard it can ask for it.
+    let is_cut = *shared.give_up.borrow() && matches!(&result, Ok(ExecResult { outcome: Outcome::Cancelled, .. }));
     match result.map_err(Refusal::from).and_then(|result| written(&result)) {
+        Ok(json) if is_cut => {
+            going.interrupt();
+            teller.finish("result", &json).await;
+        }
         Ok(json) => {
             going.end(json.clone());
             teller.finish("result", &json).await;

@@ -1,17 +1,21 @@
 //! Runs by name: what is under way, and what has ended lately. Every look is by owner and name.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use axum::body::Bytes;
 use engine::{AdmissionError, Caller, RunError, new_id};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::sync::watch;
 use types::{ErrorCode, Timestamp};
 
+use super::journal::{Journal, Page, PageEnd};
 use super::log::Log;
-use crate::error::Refusal;
+use crate::error::{Refusal, stopping};
 
 /// Of each owner: ended runs that are kept, and the bytes of their results and events.
 const MOST_KEPT: usize = 1000;
@@ -39,6 +43,8 @@ enum State {
     Ended(Bytes),
     /// The error in its place, as JSON.
     Failed(Bytes),
+    /// The server ended before it did; that error, as JSON.
+    Interrupted(Bytes),
 }
 
 /// A line of the list.
@@ -50,8 +56,10 @@ pub(super) struct Line {
 }
 
 /// All of them.
-#[derive(Default)]
-pub(crate) struct Registry(Mutex<Inner>);
+pub(crate) struct Registry {
+    inner: Mutex<Inner>,
+    journal: Journal,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -81,17 +89,27 @@ pub(super) enum Ground {
 }
 
 impl Registry {
+    /// With what is known of runs in the background from before.
+    pub(crate) fn open(state: &Path) -> io::Result<Arc<Self>> {
+        let registry = Self { inner: Mutex::default(), journal: Journal::open(state)? };
+        for page in registry.journal.read()? {
+            let owner = page.owner();
+            let end = match page.end {
+                Some(PageEnd::Ended(json)) => State::Ended(Bytes::from(json.get().to_owned())),
+                Some(PageEnd::Failed(json)) => State::Failed(Bytes::from(json.get().to_owned())),
+                None => State::Interrupted(stopping().json().1.into()),
+            };
+            let record = Arc::new(Record::new(page.id, &owner, Timestamp(page.created), Ground::Back, end));
+            registry.lock().runs.insert(record.id.clone(), Arc::clone(&record));
+            registry.keep(&record);
+        }
+        Ok(Arc::new(registry))
+    }
+
     /// A new run of `owner`.
     pub(super) fn begin(self: &Arc<Self>, owner: &Caller, ground: Ground) -> Result<Going, RunError> {
-        let record = Arc::new(Record {
-            id: new_id("run"),
-            owner: owner.clone(),
-            created: SystemTime::now().into(),
-            in_background: ground == Ground::Back,
-            cancel: watch::Sender::new(false),
-            log: Log::new(),
-            state: watch::Sender::new(State::Running),
-        });
+        let created = SystemTime::now().into();
+        let record = Arc::new(Record::new(new_id("run"), owner, created, ground, State::Running));
         let mut inner = self.lock();
         if record.in_background {
             let others = inner.runs.values().filter(|other| other.in_background && other.is_running());
@@ -100,6 +118,11 @@ impl Registry {
             }
         }
         inner.runs.insert(record.id.clone(), Arc::clone(&record));
+        drop(inner);
+        if record.in_background {
+            let written = self.journal.write(&record.page(None));
+            written.map_err(|source| RunError::State { path: "background".into(), source })?;
+        }
         Ok(Going { registry: Arc::clone(self), record, open: true })
     }
 
@@ -126,6 +149,7 @@ impl Registry {
 
     /// Forgets a run that has ended.
     pub(super) fn forget(&self, record: &Arc<Record>) {
+        self.journal.remove(&record.id);
         let mut inner = self.lock();
         inner.runs.remove(&record.id);
         if let Some(ended) = inner.ended.get_mut(name(&record.owner)) {
@@ -148,11 +172,14 @@ impl Registry {
             let Some(oldest) = ended.order.pop_front() else { return };
             ended.bytes = ended.bytes.saturating_sub(oldest.bytes());
             runs.remove(&oldest.id);
+            if oldest.in_background {
+                self.journal.remove(&oldest.id);
+            }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,8 +201,19 @@ impl Going {
         self.close(State::Failed(error));
     }
 
+    /// The server ends before it does.
+    pub(super) fn interrupt(self) {
+        let error = Bytes::from(stopping().json().1);
+        self.record.log.conclude("error", error.clone());
+        self.close(State::Interrupted(error));
+    }
+
     fn close(mut self, state: State) {
         self.open = false;
+        if self.record.in_background {
+            // What cannot be written is known until the next start, and interrupted after it.
+            let _ = self.registry.journal.write(&self.record.page(Some(&state)));
+        }
         self.record.state.send_replace(state);
         self.registry.keep(&self.record);
     }
@@ -186,11 +224,44 @@ impl Drop for Going {
         if self.open {
             self.record.log.close();
             self.registry.lock().runs.remove(&self.record.id);
+            if self.record.in_background {
+                self.registry.journal.remove(&self.record.id);
+            }
         }
     }
 }
 
 impl Record {
+    fn new(id: String, owner: &Caller, created: Timestamp, ground: Ground, state: State) -> Self {
+        let log = Log::new();
+        match &state {
+            State::Running => {}
+            State::Ended(json) => log.conclude("result", json.clone()),
+            State::Failed(json) | State::Interrupted(json) => log.conclude("error", json.clone()),
+        }
+        Self {
+            id,
+            owner: owner.clone(),
+            created,
+            in_background: ground == Ground::Back,
+            cancel: watch::Sender::new(false),
+            log,
+            state: watch::Sender::new(state),
+        }
+    }
+
+    /// As it is written down.
+    fn page(&self, state: Option<&State>) -> Page {
+        let raw = |json: &Bytes| RawValue::from_string(String::from_utf8_lossy(json).into_owned()).ok();
+        let end = match state {
+            Some(State::Ended(json)) => raw(json).map(PageEnd::Ended),
+            Some(State::Failed(json)) => raw(json).map(PageEnd::Failed),
+            Some(State::Running | State::Interrupted(_)) | None => None,
+        };
+        let (caller, key) = (self.owner.name.clone(), self.owner.key().map(str::to_owned));
+        Page { id: self.id.clone(), created: self.created.0, caller, key, end }
+    }
+
     pub(super) fn is_running(&self) -> bool {
         matches!(*self.state.borrow(), State::Running)
     }
@@ -200,6 +271,7 @@ impl Record {
             State::Running => "running",
             State::Ended(_) => "ended",
             State::Failed(_) => "failed",
+            State::Interrupted(_) => "interrupted",
         }
     }
 
@@ -216,7 +288,7 @@ impl Record {
         match &*self.state.borrow() {
             State::Running => format!("{head}{own}}}").into_bytes(),
             State::Ended(result) => [head.as_bytes(), result.get(1..).unwrap_or_default()].concat(),
-            State::Failed(error) => {
+            State::Failed(error) | State::Interrupted(error) => {
                 [head.as_bytes(), own.as_bytes(), b",", error.get(1..).unwrap_or_default()].concat()
             }
         }
@@ -225,7 +297,7 @@ impl Record {
     fn bytes(&self) -> usize {
         let answer = match &*self.state.borrow() {
             State::Running => 0,
-            State::Ended(json) | State::Failed(json) => json.len(),
+            State::Ended(json) | State::Failed(json) | State::Interrupted(json) => json.len(),
         };
         answer + self.log.bytes()
     }
@@ -241,9 +313,42 @@ mod tests {
         Caller { standing: Standing::Key { id: id.to_owned(), allowance: None }, ..Caller::default() }
     }
 
+    /// One with a folder of its own, which goes with the test.
+    fn registry() -> (Arc<Registry>, Folder) {
+        let folder = Folder(std::env::temp_dir().join(new_id("saggar-registry")));
+        (Registry::open(&folder.0).unwrap(), folder)
+    }
+
+    struct Folder(std::path::PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_restart_loses_nothing_that_was_accepted() {
+        let (registry, folder) = registry();
+        let going = registry.begin(&key("a"), Ground::Back).unwrap();
+        let ended = registry.begin(&key("a"), Ground::Back).unwrap();
+        let (first, second) = (going.record.id.clone(), ended.record.id.clone());
+        ended.end(Bytes::from_static(b"{\"id\":\"x\",\"ok\":true}"));
+        drop(registry.begin(&key("a"), Ground::Fore).unwrap());
+        let again = Registry::open(&folder.0).unwrap();
+        let state = |id: &str| again.get(&key("a"), id).unwrap().state_name();
+        assert_eq!((state(&first), state(&second)), ("interrupted", "ended"));
+        let told = String::from_utf8(again.get(&key("a"), &second).unwrap().json()).unwrap();
+        assert_eq!(told, "{\"state\":\"ended\",\"id\":\"x\",\"ok\":true}");
+        assert!(again.get(&key("b"), &first).is_err());
+        again.forget(&again.get(&key("a"), &first).unwrap());
+        assert_eq!(Registry::open(&folder.0).unwrap().list(&key("a")).len(), 1);
+        drop(going);
+    }
+
     #[test]
     fn nobody_sees_what_is_anothers() {
-        let registry = Arc::new(Registry::default());
+        let (registry, _folder) = registry();
         let going = registry.begin(&key("a"), Ground::Fore).unwrap();
         let id = going.record.id.clone();
         assert!(registry.get(&key("b"), &id).is_err() && registry.list(&key("b")).is_empty());
@@ -258,7 +363,7 @@ mod tests {
 
     #[test]
     fn one_owner_fills_his_own_place_only() {
-        let registry = Arc::new(Registry::default());
+        let (registry, _folder) = registry();
         registry.begin(&key("a"), Ground::Fore).unwrap().end(Bytes::from_static(b"{\"a\":1}"));
         for _ in 0..40 {
             registry.begin(&key("b"), Ground::Fore).unwrap().end(vec![b'x'; 1 << 20].into());
@@ -274,7 +379,7 @@ mod tests {
 
     #[test]
     fn the_background_is_not_without_bounds() {
-        let registry = Arc::new(Registry::default());
+        let (registry, _folder) = registry();
         let all: Vec<Going> =
             (0..MOST_IN_BACKGROUND).map(|_| registry.begin(&key("a"), Ground::Back).unwrap()).collect();
         assert!(registry.begin(&key("a"), Ground::Back).is_err());
