@@ -316,3 +316,101 @@ fn overload_is_told_at_once_and_with_a_time_to_come_back() {
     drop(streams);
     eventually("room", || server.ask("POST /v1/runs", r#"{"code": "print(1)"}"#).status == 200);
 }
+
+/// Why a value does not fit a schema; nothing if it does.
+fn misfit(all: &Value, schema: &Value, value: &Value) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+        return misfit(all, &all["components"]["schemas"][name], value).map(|why| format!("{name}: {why}"));
+    }
+    if let Some(either) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
+        let misfits: Vec<String> = either.iter().filter_map(|one| misfit(all, one, value)).collect();
+        return (misfits.len() == either.len()).then(|| format!("none fits {value}: {misfits:?}"));
+    }
+    let is = |kind: &str| match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        _ => value.is_null(),
+    };
+    let kinds: Vec<&str> = match &schema["type"] {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if !kinds.is_empty() && !kinds.iter().any(|kind| is(kind)) {
+        return Some(format!("{value} is none of {kinds:?}"));
+    }
+    if schema["enum"].as_array().is_some_and(|names| !names.contains(value) && !value.is_null()) {
+        return Some(format!("{value} is not in {}", schema["enum"]));
+    }
+    if schema.get("const").is_some_and(|only| only != value) {
+        return Some(format!("{value} is not {}", schema["const"]));
+    }
+    if let Some(missing) = schema["required"].as_array().into_iter().flatten().find(|name| value.get(name.as_str().unwrap()).is_none()) {
+        return Some(format!("{missing} is missing in {value}"));
+    }
+    let items = value.as_array().into_iter().flatten();
+    if let Some(why) = items.filter_map(|item| misfit(all, &schema["items"], item)).next() {
+        return Some(why);
+    }
+    value.as_object().into_iter().flatten().find_map(|(name, field)| match schema["properties"].get(name) {
+        Some(inner) => misfit(all, inner, field).map(|why| format!("{name}: {why}")),
+        None if schema["additionalProperties"].is_object() => misfit(all, &schema["additionalProperties"], field),
+        None => (schema["additionalProperties"] == false).then(|| format!("{name} is not described")),
+    })
+}
+
+#[test]
+fn answers_are_as_described() {
+    let server = Server::start("as-described");
+    let document = server.ask("GET /openapi.json", "").json();
+    let session = server.ask("POST /v1/sessions", "").json()["id"].as_str().unwrap().to_owned();
+    let long = r#"{"code": "import time; time.sleep(9)", "limits": {"wall_ms": 50}, "policy": "report"}"#;
+    let files = r#"{"code": "open('a','w').write('x'); import os; os.system('true'); 1/0", "collect": ["**"]}"#;
+    let tests = [
+        ("post", "/v1/runs", "", r#"{"code": "print(1)"}"#),
+        ("post", "/v1/runs", "", long),
+        ("post", "/v1/runs", "", files),
+        ("post", "/v1/runs", "", r#"{"language": "c", "code": "int main( {"}"#),
+        ("post", "/v1/runs", "", r#"{"argv": ["bash", "-c", "kill -9 $$"]}"#),
+        ("post", "/v1/runs", "", r#"{"code": "import ctypes", "policy": "strict"}"#),
+        ("post", "/v1/judge", "", ADD),
+        ("get", "/v1/runs", "", ""),
+        ("get", "/healthz", "", ""),
+        ("get", "/v1/doctor", "", ""),
+        ("get", "/v1/audit", "", ""),
+        ("get", "/v1/usage", "", ""),
+        ("get", "/v1/sessions", "", ""),
+        ("get", "/v1/sessions/{id}", "", ""),
+        ("post", "/v1/sessions/{id}/exec", "", r#"{"argv": ["ls"]}"#),
+        ("post", "/v1/sessions/{id}/run", "", r#"{"code": "1 + 1"}"#),
+        ("get", "/v1/sessions/{id}/contexts", "", ""),
+        ("post", "/v1/sessions/{id}/processes", "", r#"{"argv": ["sleep", "60"]}"#),
+        ("get", "/v1/sessions/{id}/processes", "", ""),
+        ("put", "/v1/sessions/{id}/files", "?path=/work/a", "content"),
+        ("get", "/v1/sessions/{id}/entries", "?path=/work", ""),
+        ("get", "/v1/sessions/{id}/entry", "?path=/work/a", ""),
+        ("post", "/v1/sessions/{id}/folders", "?path=/work/b", ""),
+        ("post", "/v1/sessions/{id}/snapshots", "", "{}"),
+        ("get", "/v1/snapshots", "", ""),
+        ("post", "/v1/sessions/{id}/pause", "", ""),
+        ("post", "/v1/sessions/{id}/resume", "", ""),
+        ("post", "/v1/sessions/{id}/extend", "", r#"{"ttl_ms": 60000}"#),
+        ("delete", "/v1/sessions/{id}", "", ""),
+    ];
+    for (method, path, query, body) in tests {
+        let request = format!("{} {}{query}", method.to_uppercase(), path.replace("{id}", &session));
+        let answer = server.ask(&request, body);
+        assert_eq!(answer.status, 200, "{request}: {answer:?}");
+        let schema = &document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"];
+        assert_eq!(misfit(&document, schema, &answer.json()), None, "{request} {body}");
+    }
+    let record = &document["components"]["schemas"]["RunRecord"];
+    for run in server.ask("GET /v1/runs", "").json().as_array().unwrap() {
+        let answer = server.ask(&format!("GET /v1/runs/{}", run["id"].as_str().unwrap()), "");
+        assert_eq!(misfit(&document, record, &answer.json()), None);
+    }
+}

@@ -290,7 +290,7 @@ fn wrong_requests_get_their_status() {
     let (status, error) = answer(server.send(&format!("POST /v1/runs HTTP/1.1\r\nhost: localhost\r\n{key}"), &long));
     assert_eq!((status, &error["error"]["code"]), (413, &"too_large".into()));
     for (head, status) in
-        [("GET /v1/runs", 405), ("GET /v1/nothing", 404), ("GET /v1/attach", 404), ("DELETE /healthz", 405)]
+        [("GET /v1/judge", 405), ("GET /v1/nothing", 404), ("GET /v1/attach", 404), ("DELETE /healthz", 405)]
     {
         assert_eq!(server.ask(&format!("{head} HTTP/1.1\r\n{key}"), "").0, status, "{head}");
     }

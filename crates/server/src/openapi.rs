@@ -29,3 +29,49 @@ async fn docs() -> Response {
     let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, RULES)];
     (headers, PAGE).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use engine::{CellSpec, CommandSpec, SessionSpec, SnapshotSpec};
+    use serde::Serialize;
+    use serde_json::Value;
+    use types::{ExecRequest, LimitsSpec};
+
+    use super::*;
+
+    fn fields(value: &Value) -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn requests_have_the_fields_of_their_types() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let hold = |name: &str, value: Value| {
+            let schema = &document["components"]["schemas"][name];
+            assert_eq!(fields(&schema["properties"]), fields(&value), "{name}");
+            assert_eq!(schema["additionalProperties"], false, "{name}");
+        };
+        hold("ExecRequest", written(&ExecRequest::default()));
+        hold("Limits", written(&LimitsSpec::default()));
+        hold("SessionSpec", written(&SessionSpec::default()));
+        hold("CommandSpec", written(&CommandSpec::default()));
+        hold("CellSpec", written(&CellSpec::default()));
+        hold("SnapshotSpec", written(&SnapshotSpec::default()));
+    }
+
+    fn written(value: &impl Serialize) -> Value {
+        serde_json::to_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_is_referred_to_exists() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        for part in DOCUMENT.split("\"#/components/schemas/").skip(1) {
+            let name = part.split('"').next().unwrap();
+            assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
+        }
+        assert_eq!(document["info"]["version"], crate::VERSION);
+    }
+}
