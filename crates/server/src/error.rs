@@ -115,11 +115,17 @@ impl Refusal {
 
     /// The body, and the id by which the same error is found on the server's stderr.
     pub(crate) fn json(&self) -> (String, Vec<u8>) {
-        let id = request_id();
+        let (id, json) = self.written();
         if status(self.body.code).is_server_error() {
             // Nobody may be there to read it, and that must not end the server.
             let _ = writeln!(io::stderr(), "saggar: {id} failed: {}", self.body.message.escape_debug());
         }
+        (id, json)
+    }
+
+    /// The same for what is no fault of ours.
+    pub(crate) fn written(&self) -> (String, Vec<u8>) {
+        let id = request_id();
         let wire = Wire { error: Identified { body: &self.body, request_id: &id } };
         let json = serde_json::to_vec(&wire).unwrap_or_default();
         (id, json)

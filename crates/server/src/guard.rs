@@ -85,7 +85,7 @@ fn in_our_words(response: Response) -> Response {
 
 /// Routes for those whose key is for `scope`.
 pub(crate) fn only_for(scope: Scope, routes: Router<Arc<Shared>>) -> Router<Arc<Shared>> {
-    routes.route_layer(from_fn(async move |identity: Identity, request: Request, next: Next| {
+    routes.route_layer(from_fn(move |identity: Identity, request: Request, next: Next| async move {
         identity.must(scope)?;
         Ok::<_, Refusal>(next.run(request).await)
     }))

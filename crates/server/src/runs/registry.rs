@@ -21,7 +21,7 @@ use crate::error::{Refusal, stopping};
 const MOST_KEPT: usize = 1000;
 const MOST_BYTES: usize = 16 << 20;
 /// Of each owner: runs in the background that have not ended.
-const MOST_IN_BACKGROUND: usize = 256;
+const MOST_IN_BACKGROUND: u32 = 256;
 
 /// One run.
 pub(super) struct Record {
@@ -97,7 +97,7 @@ impl Registry {
             let end = match page.end {
                 Some(PageEnd::Ended(json)) => State::Ended(Bytes::from(json.get().to_owned())),
                 Some(PageEnd::Failed(json)) => State::Failed(Bytes::from(json.get().to_owned())),
-                None => State::Interrupted(stopping().json().1.into()),
+                None => State::Interrupted(stopping().written().1.into()),
             };
             let record = Arc::new(Record::new(page.id, &owner, Timestamp(page.created), Ground::Back, end));
             registry.lock().runs.insert(record.id.clone(), Arc::clone(&record));
@@ -113,8 +113,8 @@ impl Registry {
         let mut inner = self.lock();
         if record.in_background {
             let others = inner.runs.values().filter(|other| other.in_background && other.is_running());
-            if others.filter(|other| name(&other.owner) == name(owner)).count() >= MOST_IN_BACKGROUND {
-                return Err(AdmissionError::Concurrent { most: 256 }.into());
+            if others.filter(|other| name(&other.owner) == name(owner)).count() >= MOST_IN_BACKGROUND as usize {
+                return Err(AdmissionError::Concurrent { most: MOST_IN_BACKGROUND }.into());
             }
         }
         inner.runs.insert(record.id.clone(), Arc::clone(&record));
@@ -203,7 +203,7 @@ impl Going {
 
     /// The server ends before it does.
     pub(super) fn interrupt(self) {
-        let error = Bytes::from(stopping().json().1);
+        let error = Bytes::from(stopping().written().1);
         self.record.log.conclude("error", error.clone());
         self.close(State::Interrupted(error));
     }
