@@ -164,15 +164,19 @@ impl Server {
         let with_port = authority.rsplit_once(':').filter(|_| !authority.ends_with(']'));
         let host = with_port.map_or(authority.as_str(), |(host, _)| host).trim_matches(['[', ']']).to_owned();
         let is_near = host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        if authority.is_empty() || authority.contains(['/', '@', '?', '#', ' ']) || authority.contains(char::is_control) {
+        if authority.is_empty() || authority.contains(['/', '@', '?', '#', ' ']) || authority.contains(char::is_control)
+        {
             return Err(wrong(format!("`--server {url}` is not an address such as http://127.0.0.1:7244")));
         }
         if !is_near && port == 80 {
             // Everybody on the way could read the key and use it.
-            return Err(wrong(format!("`--server {url}`: a key is sent in the clear to this machine only; use https://, or a tunnel")));
+            return Err(wrong(format!(
+                "`--server {url}`: a key is sent in the clear to this machine only; use https://, or a tunnel"
+            )));
         }
         let key = std::env::var("SAGGAR_API_KEY").ok().filter(|key| !key.is_empty() && !key.contains(char::is_control));
-        let key = key.ok_or_else(|| wrong("`--server` takes the key from SAGGAR_API_KEY, which is not set".to_owned()))?;
+        let key =
+            key.ok_or_else(|| wrong("`--server` takes the key from SAGGAR_API_KEY, which is not set".to_owned()))?;
         let authority = if with_port.is_none() { format!("{authority}:{port}") } else { authority.clone() };
         let certified = (port == 443).then(|| ServerName::try_from(host)).transpose();
         let certified = certified.map_err(|_| wrong(format!("`--server {url}`: no certificate can have this name")))?;
@@ -194,7 +198,9 @@ impl Server {
     fn headers(&self) -> String {
         match self {
             Self::Own(_) => "host: localhost\r\n".to_owned(),
-            Self::Named(Place { authority, key, .. }) => format!("host: {authority}\r\nauthorization: Bearer {key}\r\n"),
+            Self::Named(Place { authority, key, .. }) => {
+                format!("host: {authority}\r\nauthorization: Bearer {key}\r\n")
+            }
         }
     }
 
@@ -217,7 +223,13 @@ impl Server {
     }
 
     /// The same with more headers, each with its end.
-    pub(crate) fn ask_for(&self, method: &str, path: &str, more: &str, content: Content<'_>) -> Result<Answer, Failure> {
+    pub(crate) fn ask_for(
+        &self,
+        method: &str,
+        path: &str,
+        more: &str,
+        content: Content<'_>,
+    ) -> Result<Answer, Failure> {
         let mut stream = self.connect()?;
         let headers = format!("{}{more}", self.headers());
         // A server that refuses answers before it has read all of it.
@@ -401,7 +413,15 @@ mod tests {
 
     #[test]
     fn a_key_goes_to_this_machine_only() {
-        for bad in ["", "127.0.0.1:7244", "http://", "http://10.0.0.1:7244", "http://example.org", "http://127.0.0.1:7244/v1", "http://u@localhost"] {
+        for bad in [
+            "",
+            "127.0.0.1:7244",
+            "http://",
+            "http://10.0.0.1:7244",
+            "http://example.org",
+            "http://127.0.0.1:7244/v1",
+            "http://u@localhost",
+        ] {
             assert!(Server::at(bad).is_err(), "{bad}");
         }
     }

@@ -55,7 +55,9 @@ fn a_run_in_the_background_is_known_after_a_restart() {
         let accepted = server.ask_with("POST /v1/runs", "prefer: respond-async\r\n", &body);
         accepted.header("location").unwrap().to_owned()
     };
-    let state = |server: &Server, place: &str| server.ask(&format!("GET {place}"), "").json()["state"].as_str().unwrap().to_owned();
+    let state = |server: &Server, place: &str| {
+        server.ask(&format!("GET {place}"), "").json()["state"].as_str().unwrap().to_owned()
+    };
     let done = accept(&server, "print('done')");
     eventually("its end", || state(&server, &done) == "ended");
     let sleeping: Vec<String> = (0..3).map(|_| accept(&server, "import time; time.sleep(600)")).collect();
@@ -154,7 +156,9 @@ fn a_batch_is_answered_line_by_line_in_order() {
     for (id, line) in lines.iter().enumerate() {
         match id {
             7 => assert_eq!((&line["task_id"], line["error"]["code"].as_str()), (&7.into(), Some("invalid_request"))),
-            9 => assert_eq!((&line["task_id"], line["error"]["code"].as_str()), (&Value::Null, Some("invalid_request"))),
+            9 => {
+                assert_eq!((&line["task_id"], line["error"]["code"].as_str()), (&Value::Null, Some("invalid_request")))
+            }
             _ => assert_eq!((&line["task_id"], &line["score"]), (&id.into(), &1.0.into()), "{line}"),
         }
     }
@@ -304,7 +308,8 @@ fn every_operation_of_the_description_exists_and_errors_have_one_form() {
 fn overload_is_told_at_once_and_with_a_time_to_come_back() {
     let home = common::http::home("overload");
     let config = home.join("saggar.toml");
-    std::fs::write(&config, "[pool]\nrunning = 1\n[admission]\nwaiting = 1\n[admission.first_key]\nconcurrent = 8\n").unwrap();
+    std::fs::write(&config, "[pool]\nrunning = 1\n[admission]\nwaiting = 1\n[admission.first_key]\nconcurrent = 8\n")
+        .unwrap();
     let server = Server::start_in(&home, &["--config", config.to_str().unwrap()]);
     let body = json!({"code": sleeping_tree_code("mark-overload"), "limits": {"wall_ms": 600_000}}).to_string();
     let streams: Vec<TcpStream> =
@@ -349,7 +354,9 @@ fn misfit(all: &Value, schema: &Value, value: &Value) -> Option<String> {
     if schema.get("const").is_some_and(|only| only != value) {
         return Some(format!("{value} is not {}", schema["const"]));
     }
-    if let Some(missing) = schema["required"].as_array().into_iter().flatten().find(|name| value.get(name.as_str().unwrap()).is_none()) {
+    if let Some(missing) =
+        schema["required"].as_array().into_iter().flatten().find(|name| value.get(name.as_str().unwrap()).is_none())
+    {
         return Some(format!("{missing} is missing in {value}"));
     }
     let items = value.as_array().into_iter().flatten();

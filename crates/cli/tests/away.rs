@@ -33,13 +33,20 @@ fn a_run_elsewhere_is_the_same_run() {
     let code = "import sys\nprint(open('in.txt').read() + sys.stdin.read() + sys.argv[1])\nopen('made', 'w').write('new')\n\
                 sys.stderr.write('oh')\nsys.exit(7)";
     let args = ["run", "--server", &url, "-c", code, "--file", "in.txt", "--out", "back", "--", "word"];
-    let mut child = client(&server, &args).current_dir(&work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = client(&server, &args)
+        .current_dir(&work)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(b"from here\n").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("from a file\nfrom here\nword\n".into(), "oh".into()));
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(fs::read_to_string(work.join("back/made")).unwrap(), "new");
-    let output = client(&server, &["exec", "--server", &url, "--json", "--", "bash", "-c", "echo $0; exit 3"]).output().unwrap();
+    let output =
+        client(&server, &["exec", "--server", &url, "--json", "--", "bash", "-c", "echo $0; exit 3"]).output().unwrap();
     assert_eq!((json(&output)["stdout"].as_str(), output.status.code()), (Some("bash\n"), Some(3)));
     let wrong = client(&server, &["run", "--server", &url, "-l", "nonsense", "-c", "1"]).output().unwrap();
     assert!(text(&wrong.stderr).contains("nonsense") && wrong.status.code() == Some(2), "{}", text(&wrong.stderr));
@@ -56,7 +63,8 @@ fn what_is_missing_is_said() {
         ("k", "http://192.0.2.1:7244", "in the clear"),
         ("k", "ftp://x", "http://"),
     ] {
-        let output = client(&server, &["run", "--server", address, "-c", "1"]).env("SAGGAR_API_KEY", key).output().unwrap();
+        let output =
+            client(&server, &["run", "--server", address, "-c", "1"]).env("SAGGAR_API_KEY", key).output().unwrap();
         let said = text(&output.stderr);
         assert!(said.starts_with("error: ") && said.contains(why) && said.contains("hint: "), "{address}: {said}");
         assert!(!said.contains("e2b_wrong"));
@@ -80,13 +88,17 @@ fn tasks_are_judged_elsewhere() {
     let server = Server::start("away-judge");
     let (url, work) = (url(&server), folder("away-judge-tasks"));
     let task = |id: u32, expected: u32| {
-        format!(r#"{{"task_id": {id}, "code": "def f(): return 1", "entry": "f", "cases": [{{"args": [], "expected": {expected}}}]}}"#)
+        format!(
+            r#"{{"task_id": {id}, "code": "def f(): return 1", "entry": "f", "cases": [{{"args": [], "expected": {expected}}}]}}"#
+        )
     };
     fs::write(work.join("good.json"), task(1, 1)).unwrap();
     fs::write(work.join("bad.json"), task(2, 2)).unwrap();
     let all: Vec<String> = (0..20).map(|id| task(id, id % 2)).collect();
     fs::write(work.join("all.jsonl"), all.join("\n")).unwrap();
-    let judge = |args: &[&str]| client(&server, &[&["judge", "--server", &url], args].concat()).current_dir(&work).output().unwrap();
+    let judge = |args: &[&str]| {
+        client(&server, &[&["judge", "--server", &url], args].concat()).current_dir(&work).output().unwrap()
+    };
     let good = judge(&["good.json", "--json"]);
     assert_eq!((json(&good)["score"].as_f64(), good.status.code()), (Some(1.0), Some(0)));
     let bad = judge(&["bad.json"]);
@@ -103,7 +115,10 @@ fn sessions_are_used_elsewhere() {
     let server = Server::start("away-session");
     let url = url(&server);
     let session = |args: &[&str]| client(&server, &[&["session", "--server", &url], args].concat()).output().unwrap();
-    let id = json(&client(&server, &["session", "create", "--server", &url, "--json"]).output().unwrap())["id"].as_str().unwrap().to_owned();
+    let id = json(&client(&server, &["session", "create", "--server", &url, "--json"]).output().unwrap())["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let exec = session(&["exec", &id, "--", "bash", "-c", "echo hi > made; echo said; exit 4"]);
     assert_eq!((text(&exec.stdout).as_str(), exec.status.code()), ("said\n", Some(4)));
     assert_eq!(json(&session(&["run", &id, "-c", "open('made').read()", "--json"]))["ok"], true);

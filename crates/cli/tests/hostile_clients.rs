@@ -40,8 +40,22 @@ fn a_client_that_vanishes_frees_its_run_within_a_second() {
         assert!(gone.elapsed() < Duration::from_secs(3), "{mark}: {:?}", gone.elapsed());
     }
     eventually("free places", || server.metric("saggar_running") == 0.0);
-    assert_eq!(server.metric("saggar_runs_total{outcome=\"gone\"}") + server.metric("saggar_runs_total{outcome=\"cancelled\"}"), 2.0);
-    assert_eq!(server.ask("GET /v1/runs", "").json().as_array().unwrap().iter().filter(|run| run["state"] == "running").count(), 0);
+    assert_eq!(
+        server.metric("saggar_runs_total{outcome=\"gone\"}")
+            + server.metric("saggar_runs_total{outcome=\"cancelled\"}"),
+        2.0
+    );
+    assert_eq!(
+        server
+            .ask("GET /v1/runs", "")
+            .json()
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|run| run["state"] == "running")
+            .count(),
+        0
+    );
 }
 
 #[test]
@@ -78,7 +92,10 @@ fn bodies_that_are_too_large_are_refused_before_they_are_read() {
     let server = Server::start("large");
     let key = server.key();
     for path in ["POST /v1/runs", "POST /v1/judge", "POST /v1/sessions"] {
-        let head = format!("{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {key}\r\ntransfer-encoding: chunked\r\n\r\n", server.address);
+        let head = format!(
+            "{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {key}\r\ntransfer-encoding: chunked\r\n\r\n",
+            server.address
+        );
         let mut stream = TcpStream::connect(&server.address).unwrap();
         stream.write_all(head.as_bytes()).unwrap();
         let piece = [b"100000\r\n".as_slice(), &vec![b'x'; 1 << 20], b"\r\n"].concat();
@@ -126,7 +143,8 @@ fn requests_that_two_could_read_differently_are_not_read_at_all() {
     }
     let other = format!("GET http://evil.example/healthz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     assert_ne!(raw(&server, other.as_bytes()).status, 200);
-    let page = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\norigin: https://evil.example\r\nconnection: close\r\n\r\n");
+    let page =
+        format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\norigin: https://evil.example\r\nconnection: close\r\n\r\n");
     assert_eq!(raw(&server, page.as_bytes()).error(), "wrong_host");
     works(&server);
 }
@@ -181,7 +199,8 @@ fn nonsense_in_paths_headers_and_bodies_is_refused_in_one_form() {
         assert_eq!(answer.status, status, "{}: {answer:?}", &body[..body.len().min(80)]);
         answer.error();
     }
-    let answer = server.ask("POST /v1/runs", r#"{"code": "import sys\nprint('жук 🐞', sys.argv[1])", "args": ["ü‮"]}"#);
+    let answer =
+        server.ask("POST /v1/runs", r#"{"code": "import sys\nprint('жук 🐞', sys.argv[1])", "args": ["ü\u202e"]}"#);
     assert_eq!(answer.json()["stdout"], "жук 🐞 ü\u{202e}\n");
     let invalid = server.send(&server.key(), "POST /v1/runs", "", b"{\"code\": \"\xff\xfe\"}");
     assert_eq!(whole(invalid).status, 400);

@@ -30,13 +30,15 @@ fn furnish(server: &Server, key: &str) -> Owned {
         answer.json()
     };
     let word = |value: &Value| value.as_str().unwrap().to_owned();
-    let code = json!({"code": "import time\nprint('secret', flush=True)\ntime.sleep(600)", "limits": {"wall_ms": 600_000}});
+    let code =
+        json!({"code": "import time\nprint('secret', flush=True)\ntime.sleep(600)", "limits": {"wall_ms": 600_000}});
     let run = whole(server.send(key, "POST /v1/runs", "prefer: respond-async\r\n", code.to_string().as_bytes())).json();
     let session = word(&ask("POST /v1/sessions", "{\"metadata\": {\"is\": \"secret\"}}")["id"]);
     ask(&format!("PUT /v1/sessions/{session}/files?path=/work/secret"), "secret");
     ask(&format!("POST /v1/sessions/{session}/run"), r#"{"code": "x = 'secret'"}"#);
     let snapshot = word(&ask(&format!("POST /v1/sessions/{session}/snapshots"), r#"{"name": "secret"}"#)["id"]);
-    let process = ask(&format!("POST /v1/sessions/{session}/processes"), r#"{"argv": ["sleep", "600"], "tag": "secret"}"#);
+    let process =
+        ask(&format!("POST /v1/sessions/{session}/processes"), r#"{"argv": ["sleep", "600"], "tag": "secret"}"#);
     Owned { run: word(&run["id"]), session, snapshot, pid: process["pid"].to_string() }
 }
 
@@ -50,8 +52,10 @@ fn operations(server: &Server) -> Vec<(String, String)> {
         }
         for (method, operation) in methods.as_object().unwrap() {
             let needed = operation["parameters"].as_array().into_iter().flatten();
-            let query: Vec<&str> =
-                needed.filter(|one| one["in"] == "query" && one["required"] == true).filter_map(|one| one["name"].as_str()).collect();
+            let query: Vec<&str> = needed
+                .filter(|one| one["in"] == "query" && one["required"] == true)
+                .filter_map(|one| one["name"].as_str())
+                .collect();
             let query: Vec<String> = query.iter().map(|name| format!("{name}=/work/secret")).collect();
             all.push((method.to_uppercase(), format!("{path}?{}", query.join("&"))));
         }
@@ -104,7 +108,11 @@ fn a_second_tenant_finds_nothing_of_the_first() {
     }
     for path in ["/v1/runs", "/v1/sessions", "/v1/snapshots"] {
         assert_eq!(server.ask_as(&second, &format!("GET {path}"), "").json(), json!([]), "{path}");
-        assert_eq!(server.ask_as(&first, &format!("GET {path}"), "").json().as_array().map(Vec::len), Some(1), "{path}");
+        assert_eq!(
+            server.ask_as(&first, &format!("GET {path}"), "").json().as_array().map(Vec::len),
+            Some(1),
+            "{path}"
+        );
     }
     // Nor by way of one's own.
     let own = server.ask_as(&second, "POST /v1/sessions", "").json()["id"].as_str().unwrap().to_owned();
@@ -136,7 +144,8 @@ fn a_key_opens_what_it_is_for() {
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
                 let words = operation["description"].as_str().unwrap_or_default();
-                let Some(needed) = words.split("Needs a key for `").nth(1).and_then(|rest| rest.split('`').next()) else {
+                let Some(needed) = words.split("Needs a key for `").nth(1).and_then(|rest| rest.split('`').next())
+                else {
                     continue;
                 };
                 // Making something for each would take long; being let in is all that is asked here.
@@ -178,8 +187,12 @@ fn keys_are_made_listed_and_taken_back_while_the_server_runs() {
     assert_eq!(server.saggar(&["key", "create", "--scope", "everything"]).output().unwrap().status.code(), Some(2));
     // Who did what with which is on record.
     let entries = server.ask("GET /v1/audit", "").json();
-    let told: Vec<(&str, &str)> =
-        entries.as_array().unwrap().iter().map(|entry| (entry["kind"].as_str().unwrap(), entry["outcome"].as_str().unwrap())).collect();
+    let told: Vec<(&str, &str)> = entries
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["kind"].as_str().unwrap(), entry["outcome"].as_str().unwrap()))
+        .collect();
     assert_eq!(told, [("key", "revoked"), ("run", "exited"), ("key", "created")]);
     assert_eq!(entries[1]["caller"], made["id"]);
     assert!(!entries.to_string().contains(&key));

@@ -37,11 +37,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
 }
 
 /// Answers at once; tasks are read as fast as they are judged. A client that goes away ends all of it.
-async fn batch(
-    State(shared): State<Arc<Shared>>,
-    identity: Identity,
-    request: Request,
-) -> Result<Response, Refusal> {
+async fn batch(State(shared): State<Arc<Shared>>, identity: Identity, request: Request) -> Result<Response, Refusal> {
     let underway = shared.runs.begin();
     let jobs = jobs(&request, shared.engine.gauges().places)?;
     let judge = Arc::new(Judge::new(Arc::clone(&shared.engine), identity.caller, ExecRequest::default()));

@@ -74,7 +74,9 @@ impl ServeError {
                 ErrorCode::Usage,
                 "listen on 127.0.0.1, or set `hosts` and `tls` (or `behind_proxy`) in [server] of the settings: docs/SERVER.md",
             ),
-            Self::Tls { .. } => (ErrorCode::InvalidSettings, "`tls` in [server] names two files in PEM: `certificate`, `key`"),
+            Self::Tls { .. } => {
+                (ErrorCode::InvalidSettings, "`tls` in [server] names two files in PEM: `certificate`, `key`")
+            }
             Self::Listen { .. } => {
                 (ErrorCode::CannotListen, "choose another address with --listen, such as 127.0.0.1:0")
             }

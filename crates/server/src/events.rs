@@ -84,7 +84,6 @@ impl Teller {
         self.outlet.as_mut().map_or(Ok(()), |outlet| outlet.put(event))
     }
 
-
     /// Tells what is left, and then the result or why there is none.
     pub(crate) async fn conclude<T: Serialize>(self, result: Result<T, Refusal>) {
         let refused = match result.map(|result| serde_json::to_vec(&result)) {

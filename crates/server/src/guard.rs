@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use engine::LogForm;
@@ -76,7 +76,7 @@ pub(crate) async fn mark(State(shared): State<Arc<Shared>>, request: Request, ne
 /// What the framework refuses by itself, such as a path that is no text, is an error like any other.
 fn in_our_words(response: Response) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    if !response.status().is_client_error() || !kind.is_some_and(|kind| kind.starts_with(b"text/plain")) {
+    if response.status() != StatusCode::BAD_REQUEST || !kind.is_some_and(|kind| kind.starts_with(b"text/plain")) {
         return response;
     }
     let hint = "/openapi.json lists paths and what they take";
@@ -96,7 +96,7 @@ fn key_of(headers: &HeaderMap) -> Option<&[u8]> {
         let (scheme, key) = bearer.as_bytes().split_at_checked("Bearer ".len())?;
         return scheme.eq_ignore_ascii_case(b"Bearer ").then_some(key);
     }
-    headers.get("x-api-key").map(header::HeaderValue::as_bytes)
+    headers.get("x-api-key").map(HeaderValue::as_bytes)
 }
 
 /// A page of somebody else's can point a name of its own at 127.0.0.1, but not make a browser hide that name.

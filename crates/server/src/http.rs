@@ -65,7 +65,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 
 /// Routes that everybody on the loopback may ask, or that decide by themselves who may: `Option<Identity>` says who asks.
 fn open() -> Router<Arc<Shared>> {
-    Router::new().route("/healthz", get(health)).merge(openapi::routes()).route(attach::ATTACH_PATH, get(attach::attach))
+    Router::new()
+        .route("/healthz", get(health))
+        .merge(openapi::routes())
+        .route(attach::ATTACH_PATH, get(attach::attach))
 }
 
 /// Routes that need a key, and for what it must be; `Identity` is there in each of them.
@@ -111,10 +114,7 @@ async fn health() -> Result<Response, Refusal> {
 /// Who asks, in a route that needs a key.
 pub(crate) fn caller(request: &Request) -> Caller {
     // Whoever is not known does not get here; if he did, he would own nothing.
-    let nobody = || Caller {
-        standing: Standing::Key { id: String::new(), allowance: None },
-        ..Caller::default()
-    };
+    let nobody = || Caller { standing: Standing::Key { id: String::new(), allowance: None }, ..Caller::default() };
     request.extensions().get::<Identity>().map_or_else(nobody, |found| found.caller.clone())
 }
 

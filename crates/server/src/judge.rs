@@ -19,11 +19,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
 }
 
 /// A client that goes away drops this future, and every sandbox with it.
-async fn judge(
-    State(shared): State<Arc<Shared>>,
-    identity: Identity,
-    request: Request,
-) -> Result<Response, Refusal> {
+async fn judge(State(shared): State<Arc<Shared>>, identity: Identity, request: Request) -> Result<Response, Refusal> {
     let _underway = shared.runs.begin();
     let body = read(request.into_body()).await?;
     let text = std::str::from_utf8(&body).map_err(|_| {

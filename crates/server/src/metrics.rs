@@ -39,7 +39,8 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
 /// Bytes of this process that are in memory.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let resident =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
     resident.unwrap_or(0_u64) << 10
 }
 
@@ -58,11 +59,8 @@ fn page(counts: &Counts, now: Gauges, answers: &BTreeMap<u16, u64>, memory: u64)
     page.family("saggar_refusals_total", "counter", "Requests that were refused: by the policy, or for now.");
     let refused = |outcome: &'static str| counts.runs.get(&(outcome, "")).copied().unwrap_or(0);
     let turned_away = |code: &str| counts.errors.get(code).copied().unwrap_or(0);
-    let reasons = [
-        ("policy", refused("refused")),
-        ("rate_limited", turned_away("rate_limited")),
-        ("busy", turned_away("busy")),
-    ];
+    let reasons =
+        [("policy", refused("refused")), ("rate_limited", turned_away("rate_limited")), ("busy", turned_away("busy"))];
     for (reason, count) in reasons {
         page.line("saggar_refusals_total", &format!("reason=\"{reason}\""), count);
     }

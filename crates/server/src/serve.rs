@@ -27,8 +27,8 @@ use crate::http::{Shared, router};
 use crate::keys::{Key, Ring};
 use crate::metrics::Answers;
 use crate::runs::Registry;
-use crate::tls;
 use crate::socket::{Door, is_trusted, socket_path};
+use crate::tls;
 
 /// Where the server listens unless told otherwise.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7244);

@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
 use crate::error::ServeError;
-use crate::key::random_hex;
+use crate::keys::random_hex;
 
 const NAME: &str = "saggar.sock";
 

@@ -112,7 +112,11 @@ impl Create {
         let spec = KeySpec { name: self.name, scopes: self.scope, valid: self.expires, allowance };
         let made = create_key(engine.state(), spec)?;
         record(engine, &made.info, "created")?;
-        if self.json { print_json(&made)? } else { print(&[], &[], &made.key)? }
+        if self.json {
+            print_json(&made)?
+        } else {
+            print(&[], &[], &made.key)?
+        }
         Ok(0)
     }
 }
@@ -153,7 +157,11 @@ impl Revoke {
     fn execute(self, engine: &Engine) -> Result<u8, Failure> {
         let revoked = revoke_key(engine.state(), &self.id)?;
         record(engine, &revoked, "revoked")?;
-        if self.json { print_json(&revoked)? } else { print(&[], &[], &format!("revoked {}", revoked.id))? }
+        if self.json {
+            print_json(&revoked)?
+        } else {
+            print(&[], &[], &format!("revoked {}", revoked.id))?
+        }
         Ok(0)
     }
 }

@@ -136,7 +136,8 @@ pub(crate) fn whole(mut stream: TcpStream) -> Answer {
     let all = text(&all);
     let (head, body) = all.split_once("\r\n\r\n").unwrap_or((&all, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunk(body) } else { body.to_owned() };
+    let body =
+        if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunk(body) } else { body.to_owned() };
     Answer { status, head: head.to_owned(), body }
 }
 
@@ -156,7 +157,10 @@ fn unchunk(mut body: &str) -> String {
 /// The events of a stream: their number, name and data.
 pub(crate) fn events(body: &str) -> Vec<(u64, String, Value)> {
     let field = |event: &str, name: &str| {
-        event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned)).unwrap_or_default()
+        event
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
+            .unwrap_or_default()
     };
     let event = |event: &str| {
         let data = serde_json::from_str(&field(event, "data")).unwrap_or(Value::Null);

@@ -59,7 +59,9 @@ impl KeyError {
     pub fn body(&self) -> ErrorBody {
         let (code, hint) = match self {
             Self::File { .. } => (ErrorCode::StateUnwritable, "set SAGGAR_HOME to a folder that you may write"),
-            Self::Form { .. } => (ErrorCode::StateUnwritable, "restore it, or remove it: then no key but the first is valid"),
+            Self::Form { .. } => {
+                (ErrorCode::StateUnwritable, "restore it, or remove it: then no key but the first is valid")
+            }
             Self::Missing(_) => (ErrorCode::NotFound, "`saggar key list` shows ids and names"),
             Self::Several(_) => (ErrorCode::InvalidRequest, "name the one that you mean by its id: `saggar key list`"),
             Self::Spec(_) => (ErrorCode::InvalidRequest, "`saggar key create --help` has an example"),
@@ -184,7 +186,8 @@ pub(super) fn path(state: &Path) -> PathBuf {
 
 /// As it is in the file.
 pub(super) fn hash(key: &[u8]) -> String {
-    Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    Sha256::digest(key).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<Entry>, KeyError> {

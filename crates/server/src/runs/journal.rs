@@ -80,7 +80,8 @@ impl Journal {
         let mut pages: Vec<Page> = Vec::new();
         for entry in fs::read_dir(&self.0)?.flatten() {
             let is_page = entry.file_name().to_string_lossy().starts_with("run_");
-            let page = fs::read(entry.path()).ok().filter(|_| is_page).and_then(|text| serde_json::from_slice(&text).ok());
+            let page =
+                fs::read(entry.path()).ok().filter(|_| is_page).and_then(|text| serde_json::from_slice(&text).ok());
             pages.extend(page);
         }
         pages.sort_by(|a: &Page, b: &Page| (a.created, &a.id).cmp(&(b.created, &b.id)));

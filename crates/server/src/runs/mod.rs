@@ -14,7 +14,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use engine::{Admission, Caller, Delivery, Output, RunError};
-use tokio::sync::watch;
 use types::{ErrorCode, ExecRequest, ExecResult, Outcome};
 
 use crate::activity::{Underway, turned};

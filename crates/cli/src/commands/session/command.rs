@@ -18,8 +18,8 @@ use crate::commands::run::{Ends, tell};
 use crate::failure::{Failure, print_json, unheard, visible};
 use crate::interrupt::Interrupt;
 use crate::options::wrong;
-use crate::terminal::Live;
 use crate::remote::{Content, Server};
+use crate::terminal::Live;
 use crate::window::Window;
 
 /// Run a command in a session, in /work
@@ -142,7 +142,9 @@ impl Exec {
 impl Shell {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
         let Server::Own(state) = server else {
-            return Err(wrong("`shell` is for a server on this machine: a terminal goes through its socket".to_owned()));
+            return Err(wrong(
+                "`shell` is for a server on this machine: a terminal goes through its socket".to_owned(),
+            ));
         };
         let argv = if self.argv.is_empty() { vec!["bash".to_owned(), "-l".to_owned()] } else { self.argv };
         let command = CommandSpec { terminal: Some(Window::size()), ..self.place.command(argv)? };

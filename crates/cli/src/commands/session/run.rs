@@ -13,8 +13,8 @@ use crate::commands::run::exit_code;
 use crate::failure::{Failure, print_json, unheard};
 use crate::options::wrong;
 use crate::program::Program;
-use crate::terminal::Live;
 use crate::remote::{Server, broken};
+use crate::terminal::Live;
 
 /// Run code in the interpreter of a session: variables are there for the next
 #[derive(Debug, Args)]
