@@ -82,7 +82,7 @@ pub(crate) struct Options {
     /// A wall to do without, should this host not have it (repeatable)
     #[arg(long, value_name = "LAYER")]
     accept_missing: Vec<Layer>,
-    /// Ask this server, such as http://127.0.0.1:7244, with the key in SAGGAR_API_KEY
+    /// Ask the server at this address, with the key in `SAGGAR_API_KEY`
     #[arg(long, value_name = "URL", conflicts_with_all = ["cold", "require", "accept_missing"])]
     pub(crate) server: Option<String>,
     /// Print the whole result as one line of JSON

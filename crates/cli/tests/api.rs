@@ -157,7 +157,7 @@ fn a_batch_is_answered_line_by_line_in_order() {
         match id {
             7 => assert_eq!((&line["task_id"], line["error"]["code"].as_str()), (&7.into(), Some("invalid_request"))),
             9 => {
-                assert_eq!((&line["task_id"], line["error"]["code"].as_str()), (&Value::Null, Some("invalid_request")))
+                assert_eq!((&line["task_id"], line["error"]["code"].as_str()), (&Value::Null, Some("invalid_request")));
             }
             _ => assert_eq!((&line["task_id"], &line["score"]), (&id.into(), &1.0.into()), "{line}"),
         }
@@ -232,18 +232,18 @@ fn what_happens_is_counted() {
     server.ask("POST /v1/runs", r#"{"code": "1", "language": "nonsense"}"#);
     server.ask("POST /v1/judge", ADD);
     for (series, least) in [
-        ("saggar_runs_total{outcome=\"exited\"}", 1.0),
-        ("saggar_runs_total{outcome=\"limit_exceeded\",limit=\"wall\"}", 1.0),
-        ("saggar_errors_total{code=\"unknown_language\"}", 1.0),
-        ("saggar_judged_total{result=\"failed\"}", 1.0),
-        ("saggar_http_answers_total{status=\"422\"}", 1.0),
-        ("saggar_memory_bytes", 1e6),
-        ("saggar_places", 1.0),
-        ("saggar_queue_seconds_count", 2.0),
+        ("saggar_runs_total{outcome=\"exited\"}", 1),
+        ("saggar_runs_total{outcome=\"limit_exceeded\",limit=\"wall\"}", 1),
+        ("saggar_errors_total{code=\"unknown_language\"}", 1),
+        ("saggar_judged_total{result=\"failed\"}", 1),
+        ("saggar_http_answers_total{status=\"422\"}", 1),
+        ("saggar_memory_bytes", 1_000_000),
+        ("saggar_places", 1),
+        ("saggar_queue_seconds_count", 2),
     ] {
         assert!(server.metric(series) >= least, "{series}: {}", server.ask("GET /metrics", "").body);
     }
-    eventually("the end of all", || server.metric("saggar_underway") == 0.0);
+    eventually("the end of all", || server.metric("saggar_underway") == 0);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn overload_is_told_at_once_and_with_a_time_to_come_back() {
     let body = json!({"code": sleeping_tree_code("mark-overload"), "limits": {"wall_ms": 600_000}}).to_string();
     let streams: Vec<TcpStream> =
         (0..2).map(|_| server.send(&server.key(), "POST /v1/runs", "", body.as_bytes())).collect();
-    eventually("one to run and one to wait", || server.metric("saggar_queue_length") == 1.0);
+    eventually("one to run and one to wait", || server.metric("saggar_queue_length") == 1);
     let answer = server.ask("POST /v1/runs", r#"{"code": "1"}"#);
     assert_eq!((answer.status, answer.error().as_str()), (429, "busy"));
     assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
@@ -359,8 +359,8 @@ fn misfit(all: &Value, schema: &Value, value: &Value) -> Option<String> {
     {
         return Some(format!("{missing} is missing in {value}"));
     }
-    let items = value.as_array().into_iter().flatten();
-    if let Some(why) = items.filter_map(|item| misfit(all, &schema["items"], item)).next() {
+    let mut items = value.as_array().into_iter().flatten();
+    if let Some(why) = items.find_map(|item| misfit(all, &schema["items"], item)) {
         return Some(why);
     }
     value.as_object().into_iter().flatten().find_map(|(name, field)| match schema["properties"].get(name) {

@@ -15,6 +15,7 @@ use crate::error::{Refusal, request_id};
 use crate::http::Shared;
 use crate::identity::{Identity, Scope};
 use crate::log::{Line, Who};
+use crate::query::is_text;
 
 /// How a request came in.
 #[derive(Debug, Clone)]
@@ -39,6 +40,10 @@ pub(crate) async fn identify(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
+    if !is_text(request.uri().query().unwrap_or_default()) {
+        let hint = "what is behind the question mark must be UTF-8, with each byte that is not a letter as %XX";
+        return Err(Refusal::new(ErrorCode::InvalidRequest, "the query is not text", hint));
+    }
     let by_socket = request.extensions().get::<Peer>().is_some_and(|peer| peer.way == Way::Socket);
     let identity = if by_socket {
         Some(Identity::owner())

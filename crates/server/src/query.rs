@@ -17,8 +17,16 @@ impl Query {
     }
 }
 
-/// Bytes that are no text are shown as such, and name no file.
+/// Whether all of it is text. The guard lets nothing else in: what somebody meant by other bytes nobody can know.
+pub(crate) fn is_text(query: &str) -> bool {
+    std::str::from_utf8(&bytes(query)).is_ok()
+}
+
 fn decode(text: &str) -> String {
+    String::from_utf8_lossy(&bytes(text)).into_owned()
+}
+
+fn bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -27,12 +35,18 @@ fn decode(text: &str) -> String {
         bytes.push(escaped.unwrap_or(if *first == b'+' { b' ' } else { *first }));
         rest = if escaped.is_some() { &after[2..] } else { after };
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_text_passes() {
+        assert!(is_text("") && is_text("path=%C3%A9&x=%zz+%00"));
+        assert!(!is_text("path=a%ffb") && !is_text("%C3"));
+    }
 
     #[test]
     fn values_are_decoded_once() {

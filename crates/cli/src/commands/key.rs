@@ -113,9 +113,9 @@ impl Create {
         let made = create_key(engine.state(), spec)?;
         record(engine, &made.info, "created")?;
         if self.json {
-            print_json(&made)?
+            print_json(&made)?;
         } else {
-            print(&[], &[], &made.key)?
+            print(&[], &[], &made.key)?;
         }
         Ok(0)
     }
@@ -158,9 +158,9 @@ impl Revoke {
         let revoked = revoke_key(engine.state(), &self.id)?;
         record(engine, &revoked, "revoked")?;
         if self.json {
-            print_json(&revoked)?
+            print_json(&revoked)?;
         } else {
-            print(&[], &[], &format!("revoked {}", revoked.id))?
+            print(&[], &[], &format!("revoked {}", revoked.id))?;
         }
         Ok(0)
     }

@@ -78,7 +78,7 @@ impl Server {
     /// Sends a request with a key of one's own, and more headers, such as `a: b\r\n`.
     pub(crate) fn send(&self, key: &str, request: &str, headers: &str, body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
         let (host, length) = (&self.address, body.len());
         let head = format!(
             "{request} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {key}\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n"
@@ -101,11 +101,11 @@ impl Server {
         whole(self.send(&self.key(), request, headers, body.as_bytes()))
     }
 
-    /// The value of one series.
-    pub(crate) fn metric(&self, series: &str) -> f64 {
+    /// The value of one series that counts; 0 if it is not there.
+    pub(crate) fn metric(&self, series: &str) -> u64 {
         let page = self.ask("GET /metrics", "").body;
         let found = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        found.map_or(0.0, |value| value.parse().unwrap())
+        found.map_or(0, |value| value.parse().unwrap())
     }
 }
 

@@ -26,7 +26,7 @@ use crate::remote::{Content, Server, encode};
     after_help = "Example:\n  saggar serve &\n  ID=$(saggar session create)\n  saggar session exec $ID -- bash -c 'echo hi > greeting'\n  saggar session get $ID greeting .\n  saggar session kill $ID\n\nA session is kept by `saggar serve`, of the same user and state folder, or by another one: `saggar session --server URL …`."
 )]
 pub(crate) struct SessionCommand {
-    /// Ask this server in place of your own, with the key in SAGGAR_API_KEY
+    /// Ask this server in place of your own, with the key in `SAGGAR_API_KEY`
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     #[command(subcommand)]
