@@ -52,7 +52,7 @@ impl Parser<'_> {
                 self.blanks();
                 let _ = self.eat(")");
             }
-            return self.function(name).map(Some);
+            return self.function(name.to_owned()).map(Some);
         }
         if self.eat_word("coproc") {
             self.blanks();
@@ -122,7 +122,7 @@ impl Parser<'_> {
         }
         self.separator()?;
         let body = self.body()?;
-        Ok(What::For { name, words, body })
+        Ok(What::For { name: name.to_owned(), words, body })
     }
 
     /// A semicolon or line ends, if any.

@@ -5,6 +5,7 @@ mod compound;
 mod expand;
 mod parse;
 mod programs;
+mod substitute;
 mod tree;
 mod walk;
 mod weigh;

@@ -1,6 +1,6 @@
 //! The shell's grammar, by hand: one pass, each character read once or twice, no deeper than a limit.
 
-use super::tree::{Assignment, Command, List, Part, Pipeline, Redirect, Text, What, Word};
+use super::tree::{Assignment, Command, List, Part, Pipeline, Redirect, Text, What, Word, push};
 
 /// Commands within commands. Scripts have five levels or six.
 const MOST_DEPTH: usize = 60;
@@ -93,12 +93,12 @@ impl<'s> Parser<'s> {
         found
     }
 
-    pub(super) fn take_while(&mut self, fits: impl Fn(char) -> bool) -> String {
+    pub(super) fn take_while(&mut self, fits: impl Fn(char) -> bool) -> &'s str {
         let start = self.at;
         while self.peek().is_some_and(&fits) {
             self.next();
         }
-        self.source.get(start..self.at).unwrap_or_default().to_owned()
+        self.since(start)
     }
 
     pub(super) fn unexpected(&self) -> Wrong {
@@ -180,7 +180,7 @@ impl<'s> Parser<'s> {
             }
             let mut word = Word { at: place, parts: Vec::new(), quoted: true };
             if awaited.literal {
-                word.parts.push(Part::Text(text));
+                word.add(Part::Text(text));
             } else {
                 self.deeper(|parser| parser.inner(&text, place).double(&mut word, None))?;
             }
@@ -218,7 +218,7 @@ impl<'s> Parser<'s> {
                 _ if self.is_end() => {}
                 _ => return Err(self.unexpected()),
             }
-            list.push(pipeline);
+            push(&mut list, pipeline);
         }
     }
 
@@ -270,7 +270,7 @@ impl<'s> Parser<'s> {
                 self.blanks();
             }
             let command = self.deeper(Self::command)?;
-            pipeline.commands.push(command);
+            push(&mut pipeline.commands, command);
             self.blanks();
             if self.peek() != Some('|') || self.after(1) == Some('|') {
                 return Ok(pipeline);
@@ -316,7 +316,7 @@ impl<'s> Parser<'s> {
                 continue;
             }
             let Some(word) = self.word()? else { break };
-            words.push(word);
+            push(&mut words, word);
             // `name ()` begins a function; `name(` within a command is nothing.
             if words.len() == 1 && assignments.is_empty() {
                 let start = self.at;
@@ -376,7 +376,7 @@ impl<'s> Parser<'s> {
             return Ok(None);
         }
         let values = if self.eat("(") { self.items()? } else { self.word()?.into_iter().collect() };
-        Ok(Some(Assignment { name, index, append, values }))
+        Ok(Some(Assignment { name: name.to_owned(), index, append, values }))
     }
 
     /// The items of an array, up to `)`.

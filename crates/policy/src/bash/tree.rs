@@ -107,7 +107,19 @@ impl Word {
     pub(super) fn push(&mut self, c: char) {
         match self.parts.last_mut() {
             Some(Part::Text(text)) => text.push(c),
-            _ => self.parts.push(Part::Text(c.to_string())),
+            _ => self.add(Part::Text(c.to_string())),
         }
     }
+
+    pub(super) fn add(&mut self, part: Part) {
+        push(&mut self.parts, part);
+    }
+}
+
+/// Adds to what mostly has one: a list that grows by itself takes room for four, and a program has thousands.
+pub(super) fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(item);
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::command::{self, Known};
-use super::expand::{self, MOST_WORDS};
+use super::expand;
 use super::parse::Parser;
 use super::tree::{Assignment, Command, List, Part, Pipeline, Redirect, Text, What, Word};
 use super::weigh::weigh;
@@ -14,6 +14,8 @@ use crate::text::{is_root, is_system_path};
 
 /// Texts are followed up to here.
 pub(super) const MOST_TEXT: usize = 1024;
+/// Bytes of a program's name.
+const MOST_NAME: usize = 255;
 /// Text that is run as code, within text that is run as code.
 const MOST_INNER: usize = 4;
 /// Programs that start a program that starts a program.
@@ -88,7 +90,7 @@ impl<'s, 'k> Walker<'s, 'k> {
     }
 
     /// Walks a list; gives its first program that runs what it reads.
-    fn last_of(&mut self, list: &List) -> Option<Known> {
+    pub(super) fn last_of(&mut self, list: &List) -> Option<Known> {
         let mut reader = None;
         for pipeline in list {
             let first = self.pipeline(pipeline);
@@ -121,13 +123,13 @@ impl<'s, 'k> Walker<'s, 'k> {
     }
 
     /// The text that a command gets with `<<<`.
-    fn here_string(&mut self, command: &Command) -> Option<String> {
+    pub(super) fn here_string(&mut self, command: &Command) -> Option<String> {
         let redirect = command.redirects.iter().find(|redirect| redirect.text == Text::Word)?;
         self.expand(&redirect.target).into_iter().next().flatten()
     }
 
     /// A command of words, once as its variables are, and once as they were where that is not certain.
-    fn simple(&mut self, words: &[Word], at: usize) -> Option<Known> {
+    pub(super) fn simple(&mut self, words: &[Word], at: usize) -> Option<Known> {
         let (before, was_fetched) = (self.fetches, self.fetched);
         let expanded: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
         self.fetched |= self.fetches > before;
@@ -147,7 +149,7 @@ impl<'s, 'k> Walker<'s, 'k> {
         known
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline) -> Option<Known> {
+    pub(super) fn pipeline(&mut self, pipeline: &Pipeline) -> Option<Known> {
         let mut names: Vec<Option<Known>> = Vec::new();
         let was_fetched = self.fetched;
         for command in &pipeline.commands {
@@ -159,12 +161,11 @@ impl<'s, 'k> Walker<'s, 'k> {
         }
         self.fetched = was_fetched;
         self.piped = None;
-        let last = names.last().cloned().flatten();
-        if names.len() > 1
-            && let Some(last) = last.filter(|last| last.reads_program)
+        if let [before @ .., Some(last)] = &names[..]
+            && !before.is_empty()
+            && last.reads_program
         {
-            let before = names.iter().rev().skip(1).flatten();
-            let fetched = before.clone().any(|known| command::fetches(&known.name));
+            let fetched = before.iter().flatten().any(|known| command::fetches(&known.name));
             if command::is_shell(&last.name)
                 || matches!(last.name.as_str(), "source" | ".")
                 || (fetched && command::is_interpreter(&last.name))
@@ -315,112 +316,6 @@ impl<'s, 'k> Walker<'s, 'k> {
         }
     }
 
-    /// The words that a word becomes: known ones as text. What it runs is walked on the way.
-    fn expand(&mut self, word: &Word) -> Vec<Option<String>> {
-        let mut text = Some(String::new());
-        let mut splits = false;
-        for part in &word.parts {
-            let known = match part {
-                Part::Text(more) => Some(more.clone()),
-                Part::Variable(name) => {
-                    splits |= !word.quoted || name == "@";
-                    self.value(name)
-                }
-                Part::Changed { name, how } => {
-                    splits |= !word.quoted || how == "[@]";
-                    match how.strip_prefix('!') {
-                        // `${!x}` is the variable that `x` names.
-                        Some(other) if name.is_empty() => self.value(other).and_then(|name| self.value(&name)),
-                        _ => {
-                            let value = expand::changed(self.value(name).as_deref(), how);
-                            if how.starts_with(":=") || how.starts_with('=') {
-                                self.set(name, value.clone());
-                            }
-                            value
-                        }
-                    }
-                }
-                Part::Output(list) => self.output(list),
-                Part::Into(list) => {
-                    if self.last_of(list).is_some_and(|known| command::is_shell(&known.name)) {
-                        self.sink.shape(Shape::PipeToShell, ">( )", word.at);
-                    }
-                    None
-                }
-                Part::Unknown => None,
-            };
-            text = match (text, known) {
-                (Some(text), Some(more)) if text.len() + more.len() <= MOST_TEXT => Some(text + &more),
-                // Code in a here-document may be long, and is nothing but text.
-                (Some(text), Some(more)) if text.is_empty() && word.parts.len() == 1 => Some(more),
-                _ => None,
-            };
-        }
-        let Some(text) = text else { return vec![None] };
-        self.sink.text(&text, word.at);
-        if splits {
-            return text.split_whitespace().take(MOST_WORDS).map(|word| Some(word.to_owned())).collect();
-        }
-        if !word.quoted && text.contains('{') && text.len() <= MOST_TEXT {
-            return expand::braces(&text).into_iter().map(Some).collect();
-        }
-        vec![Some(text)]
-    }
-
-    /// What a variable holds, if that is known.
-    fn value(&self, name: &str) -> Option<String> {
-        let usual = || match name {
-            "HOME" => Some("$HOME".to_owned()),
-            "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
-            _ => None,
-        };
-        self.variables.get(name).cloned().flatten().or_else(usual)
-    }
-
-    /// Walks a list that is run for what it prints; gives that, if it is known. Each word is expanded once: twice would be
-    /// a million times at twenty levels.
-    fn output(&mut self, list: &List) -> Option<String> {
-        let [pipeline] = &list[..] else {
-            self.list(list);
-            return None;
-        };
-        let piped = self.piped.take();
-        let printed = self.said(pipeline);
-        self.piped = piped;
-        printed
-    }
-
-    /// Walks a pipeline; gives what its last command prints, if that is known.
-    fn said(&mut self, pipeline: &Pipeline) -> Option<String> {
-        let plain = pipeline.commands.iter().all(|command| {
-            matches!(&command.what, What::Simple { assignments, .. } if assignments.is_empty())
-                && command.redirects.iter().all(|redirect| redirect.text == Text::Word)
-        });
-        if !plain || pipeline.commands.len() > 4 {
-            self.pipeline(pipeline);
-            return None;
-        }
-        let mut text = None;
-        let mut names = 0;
-        for command in &pipeline.commands {
-            let What::Simple { words, .. } = &command.what else { return None };
-            let given = self.here_string(command);
-            self.piped = given.or(text.take());
-            let input = self.piped.clone();
-            let known = self.simple(words, command.at)?;
-            names += 1;
-            text = known.says.or_else(|| {
-                let rest: Vec<Option<String>> =
-                    words.iter().skip(1).map(|word| word.bare().map(str::to_owned)).collect();
-                input.and_then(|input| expand::filtered(&known.name, &rest, &input))
-            });
-            if names > 1 && known.reads_program && command::is_shell(&known.name) {
-                self.sink.shape(Shape::PipeToShell, &known.name, command.at);
-            }
-        }
-        text
-    }
-
     /// A program is started with these words.
     pub(super) fn started(&mut self, words: &[Option<String>], at: usize) -> Option<Known> {
         // `xargs xargs xargs …`
@@ -451,7 +346,12 @@ impl<'s, 'k> Walker<'s, 'k> {
             self.sink.shape(Shape::DynamicCommand, "", at);
             return None;
         };
-        let name = first.rsplit('/').next().unwrap_or(first).to_owned();
+        let name = first.rsplit('/').next().unwrap_or(first);
+        // No file has a longer name.
+        if name.len() > MOST_NAME {
+            return None;
+        }
+        let name = name.to_owned();
         self.fetches += usize::from(command::fetches(&name));
         if let Some((language, code)) = command::code_of(&name, rest) {
             match code {

@@ -23,11 +23,11 @@ impl Parser<'_> {
                 '<' | '>' if self.after(1) == Some('(') => {
                     self.at += 2;
                     let list = self.substitution()?;
-                    word.parts.push(if c == '<' { Part::Output(list) } else { Part::Into(list) });
+                    word.add(if c == '<' { Part::Output(list) } else { Part::Into(list) });
                 }
                 '(' if self.at > start && self.is_extended_glob() => {
                     self.skip_balanced('(', ')')?;
-                    word.parts.push(Part::Unknown);
+                    word.add(Part::Unknown);
                 }
                 c if META.contains(&c) => break,
                 '\\' => {
@@ -70,7 +70,7 @@ impl Parser<'_> {
         word.quoted = true;
         // Nothing in it is special, but a word that is quoted and empty is there.
         if word.parts.is_empty() {
-            word.parts.push(Part::Text(String::new()));
+            word.add(Part::Text(String::new()));
         }
         loop {
             match self.next() {
@@ -85,7 +85,7 @@ impl Parser<'_> {
     pub(super) fn double(&mut self, word: &mut Word, end: Option<char>) -> Result<(), Wrong> {
         let place = self.place();
         if word.parts.is_empty() {
-            word.parts.push(Part::Text(String::new()));
+            word.add(Part::Text(String::new()));
         }
         loop {
             match self.peek() {
@@ -124,7 +124,7 @@ impl Parser<'_> {
             Some('(') => {
                 self.next();
                 let list = self.substitution()?;
-                word.parts.push(Part::Output(list));
+                word.add(Part::Output(list));
             }
             Some('{') => self.braces(word)?,
             Some('\'') if quotes == Quotes::None => self.ansi(word)?,
@@ -132,15 +132,15 @@ impl Parser<'_> {
             Some('[') => self.arithmetic(word, ('[', ']'))?,
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
-                word.parts.push(Part::Variable(name));
+                word.add(Part::Variable(name.to_owned()));
             }
             Some(c) if c.is_ascii_digit() || "@*".contains(c) => {
                 self.next();
-                word.parts.push(Part::Variable(c.to_string()));
+                word.add(Part::Variable(c.to_string()));
             }
             Some(c) if "#?$!-".contains(c) => {
                 self.next();
-                word.parts.push(Part::Unknown);
+                word.add(Part::Unknown);
             }
             _ => word.push('$'),
         }
@@ -155,7 +155,7 @@ impl Parser<'_> {
         let mut inner = Word::default();
         self.deeper(|parser| parser.inner(text, place).double(&mut inner, None))?;
         word.parts.extend(inner.parts.into_iter().filter(|part| matches!(part, Part::Output(_))));
-        word.parts.push(Part::Unknown);
+        word.add(Part::Unknown);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Parser<'_> {
         let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         if self.peek() == Some('}') && !name.is_empty() {
             self.next();
-            word.parts.push(Part::Variable(name));
+            word.add(Part::Variable(name.to_owned()));
             return Ok(());
         }
         let start = self.at;
@@ -200,8 +200,10 @@ impl Parser<'_> {
             let outputs = inner.parts.into_iter().filter(|part| matches!(part, Part::Output(_)));
             word.parts.extend(outputs);
             let how = parser.source.get(start..end).map(str::to_owned);
-            word.parts.push(match how {
-                Some(how) if how.len() < 100 && !how.contains(['$', '`', '\\']) => Part::Changed { name, how },
+            word.add(match how {
+                Some(how) if how.len() < 100 && !how.contains(['$', '`', '\\']) => {
+                    Part::Changed { name: name.to_owned(), how }
+                }
                 _ => Part::Unknown,
             });
             Ok(())
@@ -294,7 +296,7 @@ impl Parser<'_> {
             }
         }
         let list = self.deeper(|parser| parser.inner(&text, place).program())?;
-        word.parts.push(Part::Output(list));
+        word.add(Part::Output(list));
         Ok(())
     }
 }
