@@ -1,18 +1,19 @@
 //! One sandbox from the keeper's side: born, watched, killed, counted.
 
+mod worker;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, pidfd_send_signal};
+use rustix::process::{Signal, pidfd_send_signal};
 use types::{Layer, LimitKind};
 
 use super::namespaces;
 use super::session::Session;
 use super::sweeper::Remains;
 use super::watch::Watch;
-use super::zygote::Zygote;
 use crate::cgroup::Group;
 use crate::channel::Channel;
 use crate::disk;
@@ -24,10 +25,7 @@ use crate::way_out;
 use crate::wire::{
     Cost, Create, End, Extent, FromInit, GuestIds, Limits, Rlimits, SandboxId, Start, ToInit, Trouble, ZygoteId,
 };
-use crate::zygote::{Fork, Heard, Line};
-
-/// What a program that waits may start, which is nothing it does.
-const MOST_PIDS: u64 = 4096;
+use worker::{Worker, WorkerKind, order};
 
 /// The step that fails where the host's file system cannot carry a session's disk.
 pub const DISK_STEP: &str = "mount the session's disk";
@@ -64,24 +62,6 @@ pub(super) struct Sandbox {
     ended: Option<Instant>,
     pub(super) cpu_before: u64,
     pub(super) next_look: Instant,
-}
-
-/// An interpreter that waits in a sandbox.
-pub(super) struct Worker {
-    pub(super) line: Line,
-    kind: WorkerKind,
-    /// Its number on the host, from the moment that it waits.
-    pid: Option<Pid>,
-    /// Processor time and largest resident size, once it has ended.
-    cost: Option<(u64, u64)>,
-}
-
-/// Where an interpreter that waits comes from.
-enum WorkerKind {
-    /// A zygote forked it: it closes and limits itself.
-    Forked,
-    /// Init started it: it is limited from outside.
-    Started,
 }
 
 impl Sandbox {
@@ -291,94 +271,6 @@ impl Sandbox {
         }
     }
 
-    /// Starts a program that will wait for its order. Only then are its limits known.
-    pub(super) fn prestart(&mut self, start: Start, mut streams: Vec<OwnedFd>) -> Result<(), Errno> {
-        let (line, channel) = Line::worker_pair()?;
-        streams.push(channel);
-        let fds: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
-        let limits = Rlimits { pids: MOST_PIDS, data: None, cpu: None };
-        let Start { programs, argv, env, .. } = start;
-        self.init.send(&ToInit::Start { programs, argv, env, limits }, &fds)?;
-        self.worker = Some(Worker { line, kind: WorkerKind::Started, pid: None, cost: None });
-        Ok(())
-    }
-
-    /// Whether its init has opened it for a worker that nobody has ordered yet.
-    pub(super) fn wants_worker(&self) -> bool {
-        self.end.is_none() && self.worker.is_none() && !self.entry.is_empty()
-    }
-
-    /// Orders the worker of `zygote`.
-    pub(super) fn order_worker(&mut self, zygote: &mut Zygote) -> Result<(), Errno> {
-        let (line, channel) = Line::worker_pair()?;
-        let fork = Fork {
-            guest: (GUEST, GUEST),
-            channel,
-            entry: &self.entry,
-            birthplace: self.group.as_ref().and_then(Group::birthplace),
-            doors: &self.doors,
-        };
-        zygote.order(self.id, &fork)?;
-        line.send_order(if self.rehearse { b"i" } else { b"n" })?;
-        self.entry.clear();
-        self.doors.clear();
-        self.worker = Some(Worker { line, kind: WorkerKind::Forked, pid: None, cost: None });
-        Ok(())
-    }
-
-    /// The number of its worker, if that got so far as to wait.
-    pub(super) fn worker_pid(&self) -> Option<Pid> {
-        self.worker.as_ref()?.pid
-    }
-
-    /// Whether its worker waits.
-    pub(super) fn is_prepared(&self) -> bool {
-        self.worker_pid().is_some() && self.started.is_none()
-    }
-
-    /// Takes what the worker says; `Err` when it says nothing more.
-    pub(super) fn hear_worker(&mut self) -> Result<(), Errno> {
-        while let Some(worker) = &mut self.worker {
-            let Some((heard, whom)) = worker.line.hear_whom() else { return Ok(()) };
-            match (heard, &worker.kind) {
-                (Heard::Failed { step, errno }, WorkerKind::Forked) => {
-                    self.end_by(End::Failed(Trouble { layer: None, step: step.to_owned(), errno }));
-                }
-                // Whatever a started one says means that it waits. After its lease neither has anything to say to us:
-                // it closes its end, or is gone, which we hear elsewhere.
-                (Heard::Sealed, WorkerKind::Forked) | (_, WorkerKind::Started) if worker.pid.is_none() => {
-                    worker.pid = Some(whom.ok_or(Errno::PIPE)?);
-                    self.start_if_ready();
-                }
-                _ => return Err(Errno::PIPE),
-            }
-        }
-        Ok(())
-    }
-
-    /// The worker's end, as its zygote saw it, or we did.
-    pub(super) fn worker_ended(&mut self, status: i32, cpu: Duration, largest: u64) {
-        if let Some(worker) = &mut self.worker {
-            worker.cost = Some((nanos(cpu), largest));
-        }
-        let end = match libc::WTERMSIG(status) {
-            0 => End::Exited(libc::WEXITSTATUS(status)),
-            signal => self.signaled(signal),
-        };
-        self.end_by(self.ended(end));
-    }
-
-    /// No worker will come, or it is lost.
-    pub(super) fn worker_lost(&mut self, trouble: Trouble) {
-        self.end_by(End::Failed(trouble));
-    }
-
-    /// A program that waited and ended before its lease is no worker.
-    fn ended(&self, end: End) -> End {
-        let early = self.worker.is_some() && self.started.is_none();
-        if early { End::Failed(trouble(super::NO_WORKER, Errno::CHILD)) } else { end }
-    }
-
     /// Takes what init says; `Err` when init's end is closed.
     pub(super) fn hear_init(&mut self, engine: &Channel, buffer: &mut Vec<u8>) -> Result<(), Errno> {
         loop {
@@ -493,13 +385,6 @@ impl Sandbox {
             Remains { fds: [Some(self.writable), self.mounts].into_iter().flatten().collect(), group: self.group };
         (end, cost, layers, remains)
     }
-}
-
-/// What the driver in a worker reads: how many words its program's arguments have, these, and the environment.
-fn order(start: &Start) -> Vec<u8> {
-    let mut words = vec![start.argv.len().to_string()];
-    words.extend(start.argv.iter().chain(&start.env).cloned());
-    words.join("\0").into_bytes()
 }
 
 fn nanos(duration: Duration) -> u64 {
