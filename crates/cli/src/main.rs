@@ -17,7 +17,7 @@ mod window;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use types::{ErrorBody, ErrorCode};
 
 use failure::Failure;
@@ -52,6 +52,7 @@ enum Command {
     Df(commands::df::Df),
     Prune(commands::df::Prune),
     Bench(commands::bench::Bench),
+    Completion(commands::completion::Completion),
 }
 
 impl Command {
@@ -63,9 +64,9 @@ impl Command {
             Self::Judge(judge) => judge.options.json,
             Self::Swe(swe) => swe.wants_json(),
             Self::Session(session) => session.wants_json(),
-            Self::Serve(_) => false,
             Self::Key(key) => key.wants_json(),
             Self::Config(config) => config.wants_json(),
+            Self::Serve(_) | Self::Completion(_) => false,
             Self::Audit(audit) => audit.wants_json(),
             Self::Doctor(doctor) => doctor.json,
             Self::Usage(usage) => usage.json,
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         Command::Df(df) => df.execute(config),
         Command::Prune(prune) => prune.execute(config),
         Command::Bench(bench) => in_runtime(bench.execute(config)),
+        Command::Completion(completion) => completion.execute(Cli::command()),
     };
     match result {
         Ok(code) => ExitCode::from(code),
@@ -142,7 +144,6 @@ mod tests {
 
     #[test]
     fn the_arguments_are_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod df;
 pub(crate) mod doctor;
