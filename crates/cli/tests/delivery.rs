@@ -159,6 +159,8 @@ fn doctor_says_what_is_on() {
     }
     let python = report["languages"].as_array().unwrap().iter().find(|l| l["language"] == "python").unwrap();
     assert!(python["version"].as_str().unwrap().starts_with("Python 3"), "{python}");
-    let people = text(&run(&["doctor"]).stdout);
+    let people = saggar(&["doctor"]).env("DOCKER_HOST", "unix:///nowhere/docker.sock").output().unwrap();
+    let people = text(&people.stdout);
     assert!(people.contains("a default run is carried out"), "{people}");
+    assert!(people.contains("off  no daemon at unix:///nowhere/docker.sock"), "{people}");
 }

@@ -56,6 +56,25 @@ fn the_same_words_and_codes_as_without_docker() {
 
 #[test]
 #[ignore = "wants SAGGAR_TEST_DOCKER"]
+fn doctor_tells_of_the_daemon_and_its_containers() {
+    let settings = folder("docker-doctor").join("saggar.toml");
+    let ask = |image: &str| {
+        std::fs::write(&settings, format!("[docker]\nhost = {:?}\nimage = {image:?}\n", host())).unwrap();
+        let mut doctor = saggar(&["--config", settings.to_str().unwrap(), "doctor", "--json"]);
+        json(&doctor.output().unwrap())["docker"].clone()
+    };
+    let image = std::env::var("SAGGAR_TEST_IMAGE").unwrap_or_else(|_| "saggar-test:latest".to_owned());
+    let found = ask(&image);
+    assert_eq!((&found["ok"], &found["host"]), (&Value::Bool(true), &Value::from(host())), "{found}");
+    assert!(found["version"].is_string() && found["runtime"].is_string(), "{found}");
+    assert!(!found["missing"].as_array().unwrap().contains(&Value::from("seccomp")), "{found}");
+    let found = ask("no/such:image");
+    assert_eq!(found["ok"], Value::Bool(false));
+    assert!(found["why"].as_str().unwrap().contains("no/such:image"), "{found}");
+}
+
+#[test]
+#[ignore = "wants SAGGAR_TEST_DOCKER"]
 fn a_task_is_judged() {
     let task = folder("docker-judge").join("task.json");
     let text = r#"{"language": "python", "code": "def add(a, b): return a + b", "entry": "add",

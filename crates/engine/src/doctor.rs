@@ -5,7 +5,9 @@ use std::fs;
 use serde::Serialize;
 use types::{BackendKind, Layer, Limits};
 
-use crate::backend::{Backend, Cancel, Command, GuestUser, Output, SandboxSpec, Stdin, Stream};
+use crate::backend::{
+    Backend, Cancel, Command, DockerReport, GuestUser, Output, SandboxSpec, Stdin, Stream, examine_docker,
+};
 use crate::engine::{Caller, Engine};
 use crate::error::{BackendError, RunError};
 use crate::language::{self, RECIPES, Recipe};
@@ -25,6 +27,8 @@ pub struct Report {
     pub languages: Vec<LanguageReport>,
     /// What sessions have.
     pub sessions: SessionsReport,
+    /// The other place where runs can go.
+    pub docker: DockerReport,
 }
 
 /// What sessions have on this host.
@@ -126,7 +130,8 @@ impl Engine {
         }
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         let (backend, sessions) = (self.stations.native.backend.kind(), SessionsReport::of_this_host());
-        Report { ok, backend, kernel, layers, languages, sessions }
+        let docker = examine_docker(&self.settings.docker, self.probe_spec(Vec::new())).await;
+        Report { ok, backend, kernel, layers, languages, sessions, docker }
     }
 
     pub(crate) fn probe_spec(&self, extra_roots: Vec<String>) -> SandboxSpec {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use engine::{Engine, GuestUser, Report, Settings};
+use engine::{DockerReport, Engine, GuestUser, Report, Settings};
 
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
@@ -68,6 +68,8 @@ fn print(report: &Report) {
             println!("         {word}: {text}");
         }
     }
+    println!("\nDocker");
+    print_docker(&report.docker);
     let verdict = if report.ok { "a default run is carried out" } else { "a default run is refused" };
     println!("\n{verdict}");
 }
@@ -76,5 +78,23 @@ fn name_of(user: GuestUser) -> &'static str {
     match user {
         GuestUser::User => "user",
         GuestUser::Root => "root",
+    }
+}
+
+fn print_docker(docker: &DockerReport) {
+    let version = docker.version.as_deref().unwrap_or("no daemon");
+    println!("  {:3}  {version} at {}", if docker.ok { "on" } else { "off" }, docker.host);
+    let missing: Vec<String> = docker.missing.iter().map(ToString::to_string).collect();
+    let missing = (!missing.is_empty()).then(|| missing.join(", "));
+    for (word, text) in [
+        ("runtime", &docker.runtime),
+        ("image", &docker.image),
+        ("missing in its containers", &missing),
+        ("why", &docker.why),
+        ("remedy", &docker.remedy),
+    ] {
+        if let Some(text) = text {
+            println!("         {word}: {text}");
+        }
     }
 }

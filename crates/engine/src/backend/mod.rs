@@ -19,8 +19,8 @@ use crate::error::BackendError;
 use crate::files::Tree;
 use crate::image::HeldImage;
 use crate::network::Rules;
-pub(crate) use docker::Docker;
-pub use docker::{DockerError, DockerSettings};
+pub(crate) use docker::{Docker, examine as examine_docker};
+pub use docker::{DockerError, DockerReport, DockerSettings};
 pub(crate) use native::Native;
 pub use place::{
     Connection, Control, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process, ProcessSpec,

@@ -20,6 +20,9 @@ use crate::backend::ImageFacts;
 /// How long the daemon may take for one step.
 const PATIENCE: u64 = 120;
 
+/// How long it may take to say that it is there.
+const GREETING: Duration = Duration::from_secs(20);
+
 /// How long we stay for what is still to be removed.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -92,7 +95,12 @@ impl Daemon {
     /// The daemon, asked what it can do when it is first needed.
     pub(super) async fn known(&self) -> Result<Known, DockerError> {
         let address = self.settings.address().to_owned();
-        self.client.get_or_try_init(|| self.on_thread(connect(address))).await.cloned()
+        let silent = DockerError::Silent(address.clone());
+        let asked = || async {
+            let answer = tokio::time::timeout(GREETING, self.on_thread(connect(address))).await;
+            answer.unwrap_or(Err(silent))
+        };
+        self.client.get_or_try_init(asked).await.cloned()
     }
 
     /// What there is to know of an image.

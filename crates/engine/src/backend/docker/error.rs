@@ -13,6 +13,9 @@ pub enum DockerError {
         /// Why not.
         source: bollard::errors::Error,
     },
+    /// Somebody listens and says nothing.
+    #[error("the Docker daemon at `{0}` does not answer")]
+    Silent(String),
     /// An address that means nothing to us.
     #[error("`{0}` is no address of a Docker daemon")]
     Address(String),
@@ -56,7 +59,7 @@ impl DockerError {
     /// What a program matches on.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::Unreachable { .. } => ErrorCode::IsolationUnavailable,
+            Self::Unreachable { .. } | Self::Silent(_) => ErrorCode::IsolationUnavailable,
             Self::Address(_) => ErrorCode::InvalidSettings,
             Self::NoImage(_) => ErrorCode::NotFound,
             Self::Foreign { .. } => ErrorCode::Unsupported,
@@ -72,6 +75,7 @@ impl DockerError {
                  settings; --backend native needs none"
                     .to_owned()
             }
+            Self::Silent(_) => "restart it; --backend native needs none".to_owned(),
             Self::Address(_) => "use unix:///path/to/docker.sock or tcp://127.0.0.1:2375".to_owned(),
             Self::NoImage(image) => format!("docker pull {image}, or docker import a root of your own"),
             Self::Foreign { .. } => "choose an image for that machine".to_owned(),

@@ -9,6 +9,7 @@ mod daemon;
 mod error;
 mod layers;
 mod link;
+mod report;
 mod sandbox;
 mod settings;
 mod sockets;
@@ -28,6 +29,8 @@ use container::Plan;
 use daemon::{Daemon, Known};
 pub use error::DockerError;
 use link::Link;
+pub use report::DockerReport;
+pub(crate) use report::examine;
 use sandbox::Container;
 pub use settings::DockerSettings;
 
