@@ -17,6 +17,7 @@ mod keeper;
 mod rlimits;
 mod seccomp;
 mod stage;
+pub mod sudo;
 mod swap;
 mod sys;
 mod way_out;

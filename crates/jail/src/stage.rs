@@ -20,6 +20,7 @@ use rustix::process::{chdir, pivot_root};
 use types::Layer;
 
 use crate::init::Step;
+use crate::sudo;
 use crate::sys::{self, MountAttr};
 use crate::wire::{Bind, BindKind, Limits, Setup, Trouble};
 
@@ -97,7 +98,7 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     wall(chdir(c"/"), "enter the stage")?;
 
     let base =
-        tmpfs(&[(c"size", "4m"), (c"nr_inodes", "4k"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
+        tmpfs(&[(c"size", "8m"), (c"nr_inodes", "4k"), (c"mode", "755")]).wall(Layer::MountNs, "mount a tmpfs")?;
     wall(attach(&base, BASE), "attach the base root")?;
     let of_sessions = if setup.sessions { SESSION_FOLDERS } else { &[] };
     for folder in FOLDERS.iter().chain(of_sessions) {
@@ -106,6 +107,9 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     wall(write_file(&inside("sys/devices/system/cpu/online"), b""), "make the base root")?;
     for (path, content) in &setup.files {
         wall(write_file(&inside(path), content), path)?;
+    }
+    if setup.sessions {
+        wall(copy_own_program(&inside(sudo::PATH)), "place sudo")?;
     }
     for (path, target) in &setup.links {
         wall(make_link(&inside(path), target), path)?;
@@ -301,6 +305,13 @@ fn write_file(path: &Path, content: &[u8]) -> Result<(), Errno> {
         make_folder(parent)?;
     }
     fs::write(path, content).map_err(|e| errno(&e))
+}
+
+/// This very program, which is `sudo` inside.
+fn copy_own_program(path: &Path) -> Result<(), Errno> {
+    let own = fs::read(Path::new(HOST_TEXT).join("proc/self/exe")).map_err(|e| errno(&e))?;
+    write_file(path, &own)?;
+    rustix::fs::chmod(path, Mode::from(0o755))
 }
 
 fn make_link(path: &Path, target: &str) -> Result<(), Errno> {

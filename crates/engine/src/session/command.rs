@@ -25,6 +25,8 @@ use crate::review::{self, Reviewed};
 
 /// How long output may still come after a program's end, from others who hold its pipes.
 pub(super) const AFTERMATH: Duration = Duration::from_millis(100);
+/// Programs of ours inside: `sudo`.
+const OWN_PROGRAMS: &str = "/opt/saggar/bin";
 /// Most programs at once, in one session.
 const MOST_RUNNING: usize = 256;
 
@@ -266,7 +268,8 @@ impl Session {
         };
         let system = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
         let image = self.place_spec.image.as_ref().map(|held| &held.image);
-        let mut folders = image.map(|image| image.path.clone()).unwrap_or_default();
+        let mut folders = vec![OWN_PROGRAMS.to_owned()];
+        folders.extend(image.iter().flat_map(|image| image.path.iter().cloned()));
         folders.extend(self.interpreter_folders().iter().cloned());
         folders.push(image.and_then(|image| image.env.get("PATH")).map_or(system, String::as_str).to_owned());
         let path = folders.join(":");

@@ -3,6 +3,7 @@
 //! It is a fork of the keeper that never executes anything else. From the moment it is sealed it has no capability, no
 //! way to a host file and no descriptor but its channel to the keeper; the program inherits the same.
 
+mod desk;
 mod root;
 mod seal;
 mod session;
@@ -113,6 +114,7 @@ fn serve(
         ids::write_own_maps(uid, gid).wall(Layer::UserNs, "map the user of the sandbox")?;
     }
     let mut layers = Vec::new();
+    let own_network = !without.contains(&Layer::NetNs);
     let identity = root::Identity { guest, without, accept: &accept, disk: disk.as_ref().zip(stays) };
     let proc = root::enter(&writable, overlays, &identity, &mut layers)?;
     drop((writable, disk));
@@ -139,7 +141,7 @@ fn serve(
     }
 
     if stays.is_some() {
-        let Err(_) = session::serve(channel, users);
+        let Err(_) = session::serve(channel, session::Users { several: users, may_ask: users && own_network });
         return Err(None);
     }
 

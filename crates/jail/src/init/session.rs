@@ -15,6 +15,7 @@ use rustix::process::{
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use super::desk::Desk;
 use super::{Order, Step, fork_into, place_streams, seal};
 use crate::channel::Channel;
 use crate::ids;
@@ -25,13 +26,26 @@ use crate::wire::{FromInit, FromSession, ProcessId, ProcessOrder, Rlimits, ToIni
 /// of processes.
 const ROUNDS: usize = 200;
 
-/// Serves until the keeper is gone. `users` says whether there is more than one user to become.
-pub(super) fn serve(channel: &Channel, users: bool) -> Result<Infallible, Errno> {
+/// Who a session's programs may be.
+#[derive(Clone, Copy)]
+pub(super) struct Users {
+    /// Whether there is more than one to become.
+    pub(super) several: bool,
+    /// Whether programs may ask to be another. The desk is in the sandbox's own network, or nowhere.
+    pub(super) may_ask: bool,
+}
+
+/// Serves until the keeper is gone.
+pub(super) fn serve(channel: &Channel, Users { several: users, may_ask }: Users) -> Result<Infallible, Errno> {
     let children = Children::watch();
     let mut parents: BTreeMap<i32, ProcessId> = BTreeMap::new();
+    let mut desk = if may_ask { Some(Desk::open()?) } else { None };
     let mut buffer = Vec::new();
     loop {
         while let Some((pid, status, _)) = sys::reap_orphan() {
+            if let Some(desk) = &mut desk {
+                desk.gone(pid);
+            }
             if let Some(process) = parents.remove(&pid)
                 && status != 0
             {
@@ -47,6 +61,9 @@ pub(super) fn serve(channel: &Channel, users: bool) -> Result<Infallible, Errno>
                 Ok(None) => return Err(Errno::PIPE),
                 Ok(Some((ToInit::Session(message), fds))) => match message {
                     ToSession::Start { order, limits } => {
+                        if let Some(desk) = &mut desk {
+                            desk.limits = Some(limits);
+                        }
                         let process = order.process;
                         match (Parent { channel, order, limits, users }).fork(fds) {
                             Ok(pid) => drop(parents.insert(pid, process)),
@@ -58,14 +75,20 @@ pub(super) fn serve(channel: &Channel, users: bool) -> Result<Infallible, Errno>
                     ToSession::All { signal } => drop(sys::signal_all(signal)),
                     ToSession::Kill(process) => {
                         if let Some((parent, _)) = parents.iter().find(|(_, id)| **id == process) {
-                            kill_below(*parent);
+                            let servants = desk.iter().flat_map(|desk| desk.servants_of(*parent));
+                            kill_below(*parent, &servants.collect());
                         }
                     }
                 },
                 Ok(Some((ToInit::Go { .. } | ToInit::Start { .. }, _))) => return Err(Errno::PROTO),
             }
         }
-        children.wait(channel.as_fd())?;
+        if let Some(desk) = &mut desk {
+            desk.attend(&parents);
+        }
+        let desk = desk.as_ref().map(AsFd::as_fd);
+        let fds: Vec<_> = [channel.as_fd()].into_iter().chain(desk).collect();
+        children.wait(&fds)?;
     }
 }
 
@@ -73,7 +96,7 @@ fn refuse(channel: &Channel, process: ProcessId, trouble: Trouble) -> Result<(),
     channel.send(&FromInit::Session(FromSession::Refused { process, trouble }), &[])
 }
 
-fn signal_group(pid: i32, signal: i32) -> Result<(), Errno> {
+pub(super) fn signal_group(pid: i32, signal: i32) -> Result<(), Errno> {
     let signal = Signal::from_named_raw(signal).ok_or(Errno::INVAL)?;
     kill_process_group(Pid::from_raw(pid).ok_or(Errno::SRCH)?, signal)
 }
@@ -126,7 +149,7 @@ impl Parent<'_> {
             };
             place_streams(streams)?;
             self.limits.apply_to(None).step("set resource limits")?;
-            self.become_user()?;
+            become_user(self.order.user, self.order.user, self.users)?;
             chdir(self.order.cwd.as_str()).step(super::CWD_STEP)?;
             program.execute()
         })?;
@@ -152,27 +175,27 @@ impl Parent<'_> {
         }
         Ok(Terminal { master, slave })
     }
-
-    /// Becomes the program's user, with the rights of that user and no others.
-    fn become_user(&self) -> Result<(), Trouble> {
-        let user = self.order.user;
-        if !self.users {
-            // There is one, and this is it already.
-            return if user == ids::GUEST { Ok(()) } else { Err(Errno::PERM).step("become another user") };
-        }
-        if user == 0 {
-            return seal::become_root().step("drop capabilities");
-        }
-        ids::become_guest(user, user).step("become the user")?;
-        seal::drop_capabilities().step("drop every capability")
-    }
 }
 
-/// Kills everything below `parent`: first all are stopped, so that none starts another meanwhile.
-fn kill_below(parent: i32) {
+/// Becomes a program's user, with the rights of that user and no others. `users` says whether there is a choice.
+pub(super) fn become_user(user: u32, group: u32, users: bool) -> Result<(), Trouble> {
+    if !users {
+        // There is one, and this is it already.
+        return if user == ids::GUEST { Ok(()) } else { Err(Errno::PERM).step("become another user") };
+    }
+    if user == 0 {
+        return seal::become_root().step("drop capabilities");
+    }
+    ids::become_guest(user, group).step("become the user")?;
+    seal::drop_capabilities().step("drop every capability")
+}
+
+/// Kills everything below `parent`, and those who serve it with all below them: first all are stopped, so that none starts
+/// another meanwhile.
+fn kill_below(parent: i32, servants: &BTreeSet<i32>) {
     let mut stopped = BTreeSet::new();
     for _ in 0..ROUNDS {
-        let below = below(parent);
+        let below = below(parent, servants);
         if below.is_empty() {
             return;
         }
@@ -187,8 +210,29 @@ fn kill_below(parent: i32) {
     }
 }
 
-/// Everybody below `ancestor` who is not gone already.
-fn below(ancestor: i32) -> BTreeSet<i32> {
+/// Everybody below `parent`, and the servants with all below them, who is not gone already.
+fn below(parent: i32, servants: &BTreeSet<i32>) -> BTreeSet<i32> {
+    let parents = everybody();
+    let is_root = |at: i32| at == parent || servants.contains(&at);
+    let is_below = |pid: &i32| servants.contains(pid) || ancestor_among(&parents, *pid, is_root).is_some();
+    parents.keys().copied().filter(is_below).collect()
+}
+
+/// The nearest ancestor that is wanted.
+pub(super) fn ancestor_among(parents: &BTreeMap<i32, i32>, pid: i32, wanted: impl Fn(i32) -> bool) -> Option<i32> {
+    let mut at = pid;
+    // No longer than the chain of all.
+    for _ in 0..=parents.len() {
+        at = *parents.get(&at)?;
+        if wanted(at) {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Everybody who is not gone already, with his parent.
+pub(super) fn everybody() -> BTreeMap<i32, i32> {
     let mut parents = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
@@ -199,19 +243,7 @@ fn below(ancestor: i32) -> BTreeSet<i32> {
             parents.insert(pid, parent);
         }
     }
-    let is_below = |pid: &i32| {
-        let mut at = *pid;
-        // No longer than the chain of all.
-        for _ in 0..=parents.len() {
-            match parents.get(&at) {
-                Some(parent) if *parent == ancestor => return true,
-                Some(parent) => at = *parent,
-                None => return false,
-            }
-        }
-        false
-    };
-    parents.keys().copied().filter(is_below).collect()
+    parents
 }
 
 /// The name in brackets is the program's to choose.

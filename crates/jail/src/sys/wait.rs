@@ -71,7 +71,7 @@ pub(crate) fn reap_beside(fd: BorrowedFd<'_>) -> Result<Infallible, Errno> {
     let children = Children::watch();
     loop {
         while reap_orphan().is_some() {}
-        if children.wait(fd)? {
+        if children.wait(&[fd])? {
             return Err(Errno::PIPE);
         }
     }
@@ -100,11 +100,13 @@ impl Children {
         Self { unblocked }
     }
 
-    /// Waits until a child ends, or something can be read from `fd` or its other end is gone; `true` for the latter.
-    pub(crate) fn wait(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-        let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry and one set that live across the call; null means no timeout.
-        let ready = unsafe { libc::ppoll(&raw mut polled, 1, std::ptr::null(), &raw const self.unblocked) };
+    /// Waits until a child ends, or something can be read from one of `fds` or its other end is gone; `true` for the latter.
+    pub(crate) fn wait(&self, fds: &[BorrowedFd<'_>]) -> Result<bool, Errno> {
+        let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut polled: Vec<libc::pollfd> = fds.iter().map(entry).collect();
+        let count = libc::nfds_t::try_from(polled.len()).map_err(|_| Errno::INVAL)?;
+        // SAFETY: as many entries as are said and one set, which live across the call; null means no timeout.
+        let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, std::ptr::null(), &raw const self.unblocked) };
         match ready {
             -1 if last_errno() == Errno::INTR => Ok(false),
             -1 => Err(last_errno()),

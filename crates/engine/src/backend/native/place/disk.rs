@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ const SESSIONS: &str = "sessions";
 /// The bottom of every disk that begins with nothing: empty folders with the right owners.
 const SKELETON: &str = "sessions/skeleton";
 /// The same for one whose root is an image.
-const ROOT_SKELETON: &str = "sessions/skeleton-root";
+const ROOT_SKELETON: &str = "sessions/skeleton-root-2";
 const LOCK: &str = "lock";
 /// How the name of a folder begins that is not whole yet.
 const ASIDE: &str = "new-";
@@ -50,7 +50,12 @@ const ROOT_FOLDERS: &[(&str, u32, u32)] = &[
     ("sys", 0o755, 0),
     ("opt", 0o755, 0),
     ("opt/saggar", 0o755, 0),
+    ("usr", 0o755, 0),
+    ("usr/local", 0o755, 0),
+    ("usr/local/bin", 0o755, 0),
 ];
+/// Where shells that set their own `PATH` find `sudo` in a whole root, and where it is.
+const SUDO: (&str, &str) = ("usr/local/bin/sudo", "/opt/saggar/bin/sudo");
 
 /// A disk and its folder, which is to be removed when nothing uses it any more.
 pub(super) struct SessionDisk {
@@ -267,6 +272,9 @@ fn make_skeleton(state: &Path, name: &str, folders: &[(&str, u32, u32)]) -> io::
     make_owned(&aside, 0o755, 0)?;
     for (folder, mode, guest) in folders {
         make_owned(&aside.join(folder), *mode, *guest)?;
+    }
+    if aside.join(SUDO.0).parent().is_some_and(Path::is_dir) {
+        symlink(SUDO.1, aside.join(SUDO.0))?;
     }
     match fs::rename(&aside, &path) {
         // Somebody else was as fast.
