@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use policy::{Imports, ImportsOf, Language, Options, Report};
-use types::{ExecRequest, FileContent, Finding, ImportLists, Policy, PolicyFile, Severity};
+use types::{CheckResult, ExecRequest, FileContent, Finding, ImportLists, Policy, PolicyFile, Severity, SyntaxError};
 
 use crate::admission;
 use crate::command;
@@ -28,6 +28,26 @@ pub struct Checked {
     pub policy: Policy,
     /// The recipe's name; `None` for a command.
     pub language: Option<&'static str>,
+}
+
+impl Checked {
+    /// The wire form.
+    #[must_use]
+    pub fn result(&self) -> CheckResult {
+        let Report { findings, syntax_error, points, refused_by } = &self.report;
+        CheckResult {
+            ok: refused_by.is_none() && syntax_error.is_none(),
+            language: self.language.map(str::to_owned),
+            policy: self.policy,
+            findings: findings.clone(),
+            syntax_error: syntax_error.as_ref().map(|error| SyntaxError {
+                line: error.line,
+                column: error.column,
+                message: error.message.clone(),
+            }),
+            points: *points,
+        }
+    }
 }
 
 /// Reads a request's code, the files that come with it and its command. Nothing is executed.

@@ -19,7 +19,7 @@ use crate::review::{self, Reviewed};
 use crate::run::{Built, Run, cancel_by};
 use crate::server_settings::ServerSettings;
 use crate::session::Registry;
-use crate::settings::{Allowance, Settings};
+use crate::settings::{Allowance, FusionSettings, Settings};
 use crate::state;
 use crate::station::{Station, Stations};
 use crate::usage::{Books, Ledger};
@@ -105,6 +105,8 @@ pub struct Delivery<'a> {
     pub cancel: Option<watch::Receiver<bool>>,
     /// What drives the code in place of the recipe's own way of running it.
     pub harness: Harness,
+    /// How long the compiler may take, in place of the usual time; never more than the ceiling.
+    pub compile_wall: Option<Duration>,
     /// Where the compiler's work is kept for the next run of the same code; filled by the first.
     pub built: Option<&'a mut Option<Built>>,
     /// The run's name, where somebody was told it already.
@@ -361,6 +363,12 @@ impl Engine {
     #[must_use]
     pub fn server_settings(&self) -> &ServerSettings {
         &self.settings.server
+    }
+
+    /// How `SandboxFusion`'s clients are served.
+    #[must_use]
+    pub fn fusion(&self) -> &FusionSettings {
+        &self.settings.fusion
     }
 
     /// Where saggar keeps what outlives a command.

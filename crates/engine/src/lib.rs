@@ -71,4 +71,6 @@ pub use session::{
     CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, FilePass, Heard, Listener, ProcessInfo,
     Running, Session, SessionError, SessionInfo, SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,
 };
-pub use settings::{AdmissionSettings, Allowance, AuditSettings, PoolSettings, Settings, SettingsError};
+pub use settings::{
+    AdmissionSettings, Allowance, AuditSettings, FusionSettings, PoolSettings, Settings, SettingsError,
+};

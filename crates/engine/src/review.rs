@@ -4,6 +4,7 @@ use policy::Language;
 use types::{ExecRequest, FileContent, Finding, InputFile, Policy};
 
 use crate::check::{self, Checked};
+use crate::engine::{Caller, Engine};
 use crate::error::RunError;
 use crate::files::{Inputs, read_own};
 use crate::settings::Settings;
@@ -41,16 +42,33 @@ pub(crate) fn with_own_code(
 
 /// Checks a request's code and command. A check that cannot be made is an error or a finding, never a silent pass.
 pub(crate) async fn review(request: &ExecRequest, settings: &Settings) -> Result<Reviewed, RunError> {
-    let checked = if check::bytes_of(request) <= READ_IN_PLACE {
-        check::check(request, settings)?
-    } else {
-        let (request, settings) = (check::only_checked(request), settings.clone());
-        let work = tokio::task::spawn_blocking(move || check::check(&request, &settings));
-        // The readers do not panic; should the check itself, nothing was checked.
-        work.await.map_err(|_| RunError::CheckFailed)??
-    };
-    let Checked { report, policy, .. } = checked;
+    let Checked { report, policy, .. } = checked(request, settings).await?;
     Ok(Reviewed { refusal: report.refused_by, findings: report.findings, policy })
+}
+
+async fn checked(request: &ExecRequest, settings: &Settings) -> Result<Checked, RunError> {
+    if check::bytes_of(request) <= READ_IN_PLACE {
+        return check::check(request, settings);
+    }
+    let (request, settings) = (check::only_checked(request), settings.clone());
+    let work = tokio::task::spawn_blocking(move || check::check(&request, &settings));
+    // The readers do not panic; should the check itself, nothing was checked.
+    work.await.map_err(|_| RunError::CheckFailed)?
+}
+
+impl Engine {
+    /// Says what a run of this request would be refused for, a model's opinion included if it asks for one. Nothing is
+    /// executed.
+    pub async fn check(&self, caller: &Caller, request: &ExecRequest) -> Result<Checked, RunError> {
+        let _pass = self.admit(caller, "check").await?;
+        let mut checked = checked(request, &self.settings).await?;
+        if request.review {
+            let opinion = self.review(request).await?;
+            checked.report.findings.extend(opinion.findings);
+            checked.report.refused_by = checked.report.refused_by.or(opinion.refused_by.map(str::to_owned));
+        }
+        Ok(checked)
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::backend::{Backend, BoxFuture, Capabilities, Sandbox, SandboxSpec};
-    use crate::engine::{Caller, Delivery, Engine};
+    use crate::engine::Delivery;
     use crate::error::BackendError;
     use crate::station::{Station, Stations};
 

@@ -143,7 +143,8 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<Executed, RunError> {
-        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel, harness, built, id: _ } = delivery;
+        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel, harness, compile_wall, built, id: _ } =
+            delivery;
         match &self.admitted.program {
             Program::Command(argv) => {
                 let Lease { sandbox, start, refill: _refill, .. } =
@@ -170,7 +171,9 @@ impl<'e> Run<'e> {
                     }
                     Some(step) => {
                         if built.is_none() {
-                            let compiled = self.compile(step, (found, file, code), &mut inputs, cancel.clone()).await;
+                            let limits = self.compile_limits(compile_wall);
+                            let source = (found, file, &code[..]);
+                            let compiled = self.compile(step, limits, source, &mut inputs, cancel.clone()).await;
                             match compiled.map_err(|error| self.not_in_image(recipe, error))? {
                                 Compiled::Ready(ready) => *built = Some(*ready),
                                 Compiled::Failed(result) => return Ok(self.compile_failed(recipe, *result)),

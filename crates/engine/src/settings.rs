@@ -57,6 +57,16 @@ pub struct Settings {
     pub docker: DockerSettings,
     /// How the server is reached.
     pub server: ServerSettings,
+    /// How `SandboxFusion`'s clients are served.
+    pub fusion: FusionSettings,
+}
+
+/// `SandboxFusion`'s clients.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FusionSettings {
+    /// Whether they need no key: everybody who reaches the loopback, other users of the host too, may run code then.
+    pub without_key: bool,
 }
 
 /// The audit trail.
@@ -248,7 +258,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker], [server]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker], [server], [fusion]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -292,6 +302,7 @@ struct File {
     build: BuildSection,
     docker: DockerSettings,
     server: ServerSettings,
+    fusion: FusionSettings,
 }
 
 /// `[build]` as written.
@@ -376,6 +387,7 @@ impl Settings {
             build_for_scripts: file.build.script_dependencies,
             docker: docker_host(file.docker),
             server: file.server,
+            fusion: file.fusion,
         })
     }
 }

@@ -115,6 +115,11 @@ impl Refusal {
         Self { body: ErrorBody { code, message: message.into(), hint: hint.into() }, retry_after: None }
     }
 
+    /// Its words alone.
+    pub(crate) fn into_body(self) -> ErrorBody {
+        self.body
+    }
+
     /// The body, and the id by which the same error is found on the server's stderr.
     pub(crate) fn json(&self) -> (String, Vec<u8>) {
         let (id, json) = self.written();

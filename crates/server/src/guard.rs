@@ -1,5 +1,6 @@
 //! Who asks, and who may: a loopback name in `Host` and `Origin`, and a key, for whoever comes by TCP.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,6 +8,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use engine::LogForm;
 use tokio::sync::OwnedSemaphorePermit;
 use types::ErrorCode;
@@ -50,7 +53,7 @@ pub(crate) async fn identify(
     } else {
         check_host(&request, &shared.hosts)?;
         check_origin(request.headers(), &shared.hosts)?;
-        key_of(request.headers()).and_then(|key| shared.keys.identify(key))
+        key_of(request.headers()).and_then(|key| shared.keys.identify(&key))
     };
     let Some(identity) = identity else { return Ok(next.run(request).await) };
     let who = Who(identity.caller.name.clone());
@@ -96,12 +99,19 @@ pub(crate) fn only_for(scope: Scope, routes: Router<Arc<Shared>>) -> Router<Arc<
     }))
 }
 
-fn key_of(headers: &HeaderMap) -> Option<&[u8]> {
-    if let Some(bearer) = headers.get(header::AUTHORIZATION) {
-        let (scheme, key) = bearer.as_bytes().split_at_checked("Bearer ".len())?;
-        return scheme.eq_ignore_ascii_case(b"Bearer ").then_some(key);
+fn key_of(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
+    let Some(authorization) = headers.get(header::AUTHORIZATION) else {
+        return headers.get("x-api-key").map(|key| key.as_bytes().into());
+    };
+    let mut words = authorization.as_bytes().splitn(2, |byte| *byte == b' ');
+    let (scheme, rest) = (words.next()?, words.next()?);
+    if scheme.eq_ignore_ascii_case(b"Bearer") {
+        return Some(rest.into());
     }
-    headers.get("x-api-key").map(HeaderValue::as_bytes)
+    // Clients that take nothing but an address have the key in it, as a password.
+    let pair = scheme.eq_ignore_ascii_case(b"Basic").then(|| STANDARD.decode(rest).ok()).flatten()?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    Some(pair[colon + 1..].to_vec().into())
 }
 
 /// A page of somebody else's can point a name of its own at 127.0.0.1, but not make a browser hide that name.
@@ -199,10 +209,19 @@ mod tests {
     fn a_key_comes_in_either_header() {
         let headers =
             |name: &'static str, value: &str| HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]);
-        assert_eq!(key_of(&headers("authorization", "Bearer k")), Some(&b"k"[..]));
-        assert_eq!(key_of(&headers("authorization", "bearer k")), Some(&b"k"[..]));
-        assert_eq!(key_of(&headers("authorization", "Basic k")), None);
-        assert_eq!(key_of(&headers("x-api-key", "k")), Some(&b"k"[..]));
+        let key = |name, value: &str| key_of(&headers(name, value)).map(|key| String::from_utf8(key.to_vec()).unwrap());
+        for (name, value) in [
+            ("authorization", "Bearer k"),
+            ("authorization", "bearer k"),
+            ("x-api-key", "k"),
+            // Anybody, and the key as his password.
+            ("authorization", "Basic dXNlcjpr"),
+        ] {
+            assert_eq!(key(name, value).as_deref(), Some("k"), "{value}");
+        }
+        for value in ["Basic k", "Basic ", "Basic aw==", "Digest k", "k", ""] {
+            assert_eq!(key("authorization", value), None, "{value}");
+        }
         assert_eq!(key_of(&HeaderMap::new()), None);
     }
 }

@@ -23,7 +23,7 @@ use crate::identity::{Identity, Scope, unknown};
 use crate::keys::Ring;
 use crate::metrics::Answers;
 use crate::runs::Registry;
-use crate::{attach, batch, host, judge, metrics, openapi, runs, sessions};
+use crate::{attach, batch, fusion, host, judge, mcp, metrics, openapi, runs, sessions};
 
 /// How long a reader of an event stream may take nothing: he holds the place of a run.
 pub(crate) const READER_PATIENCE: Duration = Duration::from_secs(30);
@@ -68,6 +68,7 @@ fn open() -> Router<Arc<Shared>> {
     Router::new()
         .route("/healthz", get(health))
         .merge(openapi::routes())
+        .merge(fusion::routes())
         .route(attach::ATTACH_PATH, get(attach::attach))
 }
 
@@ -78,6 +79,7 @@ fn keyed() -> Router<Arc<Shared>> {
         .merge(only_for(Scope::Judge, judge::routes().merge(batch::routes())))
         .merge(only_for(Scope::Admin, host::routes().merge(metrics::routes())))
         .merge(only_for(Scope::Session, sessions::routes()))
+        .merge(mcp::routes())
 }
 
 async fn not_by_this_method(identity: Option<Identity>) -> Refusal {

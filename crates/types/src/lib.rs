@@ -4,6 +4,7 @@
 //! changed only with an entry in `CHANGELOG.md`.
 
 mod cell;
+mod check;
 mod error;
 mod layer;
 mod limits;
@@ -16,6 +17,7 @@ mod result;
 mod time;
 
 pub use cell::{Bundle, CellResult};
+pub use check::{CheckResult, SyntaxError};
 pub use error::{ErrorBody, ErrorCode};
 pub use layer::{Layer, UnknownLayer};
 pub use limits::{Ceiling, LimitError, Limits, LimitsSpec};

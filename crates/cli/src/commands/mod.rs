@@ -11,6 +11,7 @@ pub(crate) mod exec;
 pub(crate) mod image;
 pub(crate) mod judge;
 pub(crate) mod key;
+pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod session;

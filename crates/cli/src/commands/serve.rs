@@ -37,10 +37,7 @@ impl Serve {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
         let engine = Engine::open(Settings::load(config)?)?;
         let interrupt = Interrupt::listen()?;
-        raise_descriptor_limit();
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(WORKERS).max_blocking_threads(THREADS).enable_io().enable_time().build();
-        let runtime = runtime.map_err(Failure::runtime)?;
+        let runtime = runtime()?;
         let options = server::Options { listen: self.listen, idle_exit: self.idle_exit };
         runtime.block_on(async {
             let server = Server::bind(engine.with_pool(), &options)?;
@@ -59,6 +56,14 @@ impl Serve {
         runtime.shutdown_background();
         Ok(0)
     }
+}
+
+/// What many runs at once need.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    raise_descriptor_limit();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(WORKERS).max_blocking_threads(THREADS).enable_io().enable_time().build();
+    runtime.map_err(Failure::runtime)
 }
 
 /// `127.0.0.1:7244`, `[::1]:7244`, or the same by the name `localhost`.

@@ -25,11 +25,11 @@ impl Run<'_> {
     pub(super) async fn compile(
         &self,
         step: &Step,
+        limits: Limits,
         (found, file, code): (&Found, &RelPath, &[u8]),
         inputs: &mut Option<&mut dyn Inputs>,
         cancel: Option<watch::Receiver<bool>>,
     ) -> Result<Compiled, RunError> {
-        let limits = self.compile_limits();
         let mut compiler = self.acquire(limits.clone(), None).await?.sandbox;
         let mut sources = self.place_inputs(compiler.tree(), inputs)?;
         place(compiler.tree(), file, &mut &code[..], Executable::No, &mut sources)?;
@@ -80,10 +80,10 @@ impl Run<'_> {
     }
 
     /// More room than the program has, but never more than the ceiling gives.
-    fn compile_limits(&self) -> Limits {
+    pub(super) fn compile_limits(&self, wall: Option<Duration>) -> Limits {
         let (limits, most) = (&self.admitted.limits, &self.engine.settings.ceiling.0);
         Limits {
-            wall: limits.wall.max(COMPILE_WALL).min(most.wall),
+            wall: wall.unwrap_or(limits.wall.max(COMPILE_WALL)).min(most.wall),
             cpu: None,
             memory: limits.memory.max(COMPILE_MEMORY).min(most.memory),
             cpus: limits.cpus.max(2.0).min(most.cpus),

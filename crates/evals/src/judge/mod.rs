@@ -38,6 +38,7 @@ pub use feedback::for_prompt;
 pub use result::{CaseResult, Judged, Trust, Verdict};
 pub use tally::{PassAt, Summary};
 pub use task::{Case, Clock, Compare, Determinism, Extract, Group, GroupScore, Runner, Sharing, Stop, Task};
+pub use text::outputs as compare_outputs;
 pub use value::{Int, LiteralError, Tag, Value, WireError};
 
 use calls::Calls;

@@ -12,7 +12,7 @@ pub(crate) fn whole(pattern: &str) -> Result<Regex, regex::Error> {
 }
 
 /// Compares what was written with what was expected; says what differs. Checkers are asked elsewhere.
-pub(crate) fn outputs(expected: &str, got: &str, how: &Compare) -> Result<(), String> {
+pub fn outputs(expected: &str, got: &str, how: &Compare) -> Result<(), String> {
     let same = match how {
         Compare::Exact => expected == got,
         Compare::Regex => whole(expected).is_ok_and(|pattern| pattern.is_match(got)),
@@ -58,11 +58,15 @@ fn tokens_near(expected: &str, got: &str, rel: f64, abs: f64) -> bool {
         && expected.split_whitespace().zip(got.split_whitespace()).all(same)
 }
 
-/// Stripped lines in lower case, as many of them, each equal or a number within 1e-5.
+/// Stripped lines in lower case, as many of them, each equal or, as a whole, a number within 1e-5.
 fn sandboxfusion(expected: &str, got: &str) -> bool {
     let lines = |text: &str| -> Vec<String> { text.trim().lines().map(|line| line.trim().to_lowercase()).collect() };
+    let is_near = |a: &str, b: &str| match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => (a - b).abs() / a.abs().max(1e-10) < 1e-5,
+        _ => false,
+    };
     let (a, b) = (lines(expected), lines(got));
-    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a == b || tokens_near(a, b, 1e-5, 0.0))
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a == b || is_near(a, b))
 }
 
 /// Stripped lines; where they differ, each word as a decimal number.
@@ -118,6 +122,7 @@ mod tests {
             (&Compare::Regex, "a|b", "ab", false),
             (&Compare::Sandboxfusion, "YES\n1.0", "yes\n1.000001", true),
             (&Compare::Sandboxfusion, "YES\n1", "YES", false),
+            (&Compare::Sandboxfusion, "1.0 2.0", "1.000001 2.0", false),
             (&Compare::Livecodebench, "1.0 2", "1 2.00", true),
             (&Compare::Livecodebench, "1\n2", "1", false),
             (&Compare::Apps, "a\nb", "b\na", true),

@@ -6,9 +6,7 @@ mod show;
 use std::path::Path;
 
 use clap::Args;
-use engine::{Checked, Engine, Settings};
-use serde::Serialize;
-use types::Finding;
+use engine::{Engine, Settings};
 
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
@@ -39,24 +37,6 @@ pub(crate) struct Check {
     pub(crate) sarif: bool,
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Answer<'a> {
-    ok: bool,
-    language: Option<&'a str>,
-    policy: &'a str,
-    findings: &'a [Finding],
-    syntax_error: Option<Place<'a>>,
-    points: u32,
-}
-
-#[derive(Serialize)]
-struct Place<'a> {
-    line: u32,
-    column: u32,
-    message: &'a str,
-}
-
 impl Check {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
         let mut request = self.lists.request()?;
@@ -70,32 +50,16 @@ impl Check {
             checked.report.findings.extend(opinion.findings);
             checked.report.refused_by = checked.report.refused_by.or(opinion.refused_by.map(str::to_owned));
         }
-        let ok = checked.report.refused_by.is_none() && checked.report.syntax_error.is_none();
+        let result = checked.result();
         let code = request.code.map(|code| code.0).unwrap_or_default();
         let shown = self.program.path().map_or("<code>".into(), |path| path.to_string_lossy());
         if self.json {
-            print_json(&answer(&checked, ok))?;
+            print_json(&result)?;
         } else if self.sarif {
             print_json(&sarif::log(&checked.report, &shown))?;
         } else {
             show::print(&checked, &code, &shown)?;
         }
-        Ok(u8::from(!ok))
-    }
-}
-
-fn answer(checked: &Checked, ok: bool) -> Answer<'_> {
-    let report = &checked.report;
-    Answer {
-        ok,
-        language: checked.language,
-        policy: checked.policy.name(),
-        findings: &report.findings,
-        syntax_error: report.syntax_error.as_ref().map(|error| Place {
-            line: error.line,
-            column: error.column,
-            message: &error.message,
-        }),
-        points: report.points,
+        Ok(u8::from(!result.ok))
     }
 }
