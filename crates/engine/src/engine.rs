@@ -10,6 +10,7 @@ use types::{ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
 use crate::admission::{self, Gate, Pass};
 use crate::audit::{Account, Audit, Executed};
 use crate::backend::{Backend, Native, Output, Stdin};
+use crate::e2b_settings::E2bSettings;
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
 use crate::metrics::Metrics;
@@ -375,6 +376,12 @@ impl Engine {
     #[must_use]
     pub fn state(&self) -> &Path {
         &self.settings.state
+    }
+
+    /// What the E2B-compatible door may do.
+    #[must_use]
+    pub fn e2b(&self) -> &E2bSettings {
+        &self.settings.e2b
     }
 
     pub(crate) fn accepted(&self, caller: &Caller) -> Vec<Layer> {

@@ -8,6 +8,7 @@ mod check;
 mod command;
 mod database;
 mod doctor;
+mod e2b_settings;
 mod engine;
 mod error;
 mod exception;
@@ -44,12 +45,13 @@ pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DockerError, DockerReport, DockerSettings,
     Ended, FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind, Gone, GuestUser, ImageFacts,
-    LayerId, Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Reach, Sandbox,
+    LayerId, Marks, Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Reach, Sandbox,
     SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked, WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::DatabaseError;
 pub use doctor::{LanguageReport, LayerReport, Report, SessionsReport};
+pub use e2b_settings::E2bSettings;
 pub use engine::{Admission, Caller, Delivery, Engine, Harness, MOST_AT_ONCE, Standing};
 pub use error::{BackendError, RunError};
 pub use exception::parse_report;

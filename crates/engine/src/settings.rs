@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backend::DockerSettings;
+use crate::e2b_settings::E2bSettings;
 use crate::image::Sources;
 use crate::model_review::ReviewSettings;
 use crate::network::NetworkSettings;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub docker: DockerSettings,
     /// How the server is reached.
     pub server: ServerSettings,
+    /// The E2B-compatible door.
+    pub e2b: E2bSettings,
     /// How `SandboxFusion`'s clients are served.
     pub fusion: FusionSettings,
 }
@@ -258,7 +261,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker], [server], [fusion]"
+                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker], [server], [fusion], [e2b]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -303,6 +306,7 @@ struct File {
     docker: DockerSettings,
     server: ServerSettings,
     fusion: FusionSettings,
+    e2b: E2bSettings,
 }
 
 /// `[build]` as written.
@@ -388,6 +392,7 @@ impl Settings {
             docker: docker_host(file.docker),
             server: file.server,
             fusion: file.fusion,
+            e2b: file.e2b,
         })
     }
 }

@@ -120,6 +120,14 @@ impl Refusal {
         self.body
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        status(self.body.code)
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.body.message
+    }
+
     /// The body, and the id by which the same error is found on the server's stderr.
     pub(crate) fn json(&self) -> (String, Vec<u8>) {
         let (id, json) = self.written();

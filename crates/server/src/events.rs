@@ -157,7 +157,7 @@ fn stream_name(stream: Stream) -> &'static str {
 }
 
 /// How many of the bytes can be told now: all but the start of a character at their end.
-fn whole_characters(bytes: &[u8]) -> usize {
+pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
     let could_go_on = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
     if could_go_on { bytes.len() - last.len() } else { bytes.len() }

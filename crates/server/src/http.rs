@@ -23,7 +23,7 @@ use crate::identity::{Identity, Scope, unknown};
 use crate::keys::Ring;
 use crate::metrics::Answers;
 use crate::runs::Registry;
-use crate::{attach, batch, fusion, host, judge, mcp, metrics, openapi, runs, sessions};
+use crate::{attach, batch, e2b, fusion, host, judge, mcp, metrics, openapi, runs, sessions};
 
 /// How long a reader of an event stream may take nothing: he holds the place of a run.
 pub(crate) const READER_PATIENCE: Duration = Duration::from_secs(30);
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) hosts: Vec<String>,
     /// What is said of each request.
     pub(crate) log: LogForm,
+    /// Sandboxes of the E2B-compatible door.
+    pub(crate) e2b: e2b::Sandboxes,
 }
 
 /// All routes, behind the guard.
@@ -59,6 +61,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .method_not_allowed_fallback(not_by_this_method)
         .fallback(nothing_here)
         .layer(from_fn_with_state(Arc::clone(&shared), identify))
+        .layer(from_fn_with_state(Arc::clone(&shared), e2b::take))
         .layer(from_fn_with_state(Arc::clone(&shared), mark))
         .with_state(shared)
 }
@@ -78,7 +81,7 @@ fn keyed() -> Router<Arc<Shared>> {
         .merge(only_for(Scope::Run, runs::routes()))
         .merge(only_for(Scope::Judge, judge::routes().merge(batch::routes())))
         .merge(only_for(Scope::Admin, host::routes().merge(metrics::routes())))
-        .merge(only_for(Scope::Session, sessions::routes()))
+        .merge(only_for(Scope::Session, sessions::routes().merge(e2b::routes())))
         .merge(mcp::routes())
 }
 

@@ -6,6 +6,7 @@
 mod activity;
 mod attach;
 mod batch;
+mod e2b;
 mod error;
 mod events;
 mod frame;

@@ -22,7 +22,7 @@ pub(crate) fn is_text(query: &str) -> bool {
     std::str::from_utf8(&bytes(query)).is_ok()
 }
 
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes(text)).into_owned()
 }
 

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::activity::{Activity, turned};
+use crate::e2b::Sandboxes;
 use crate::error::ServeError;
 use crate::guard::{Peer, Way};
 use crate::http::{Shared, router};
@@ -91,6 +92,7 @@ impl Server {
             give_up: watch::Sender::new(false),
             hosts: settings.hosts,
             log: settings.log,
+            e2b: Sandboxes::default(),
         };
         let drain = settings.drain;
         Ok(Self { shared: Arc::new(shared), tcp, unix, door, idle_exit: options.idle_exit, tls, drain })

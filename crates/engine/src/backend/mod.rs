@@ -27,7 +27,7 @@ pub use place::{
     Snapshotted, TerminalSize, Writers,
 };
 pub use place_files::{
-    FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind, PlaceFiles, Reach, Unpacked,
+    FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind, Marks, PlaceFiles, Reach, Unpacked,
 };
 
 /// A boxed future, as trait objects need.

@@ -1,5 +1,6 @@
 //! The files of a sandbox that stays, and why something could not be done with them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -32,6 +33,17 @@ pub trait PlaceFiles: Send + Sync {
     fn rename<'a>(&'a self, from: &'a GuestPath, to: &'a GuestPath) -> BoxFuture<'a, Result<(), FileError>>;
     /// Removes whatever is there, with all below it. Nothing there is no error.
     fn remove<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<(), FileError>>;
+    /// Words that were attached to files, by the path of each: extended attributes `user.PREFIX…`, without that prefix. What
+    /// is not there, or has none, has none.
+    fn marks<'a>(&'a self, paths: Vec<GuestPath>, prefix: &'static str)
+    -> BoxFuture<'a, Result<Vec<Marks>, FileError>>;
+    /// Attaches words to a file in place of those that it had with this prefix.
+    fn mark<'a>(
+        &'a self,
+        path: &'a GuestPath,
+        prefix: &'static str,
+        marks: Marks,
+    ) -> BoxFuture<'a, Result<(), FileError>>;
     /// Everything below a folder, or one file, as a tar. No link is followed.
     fn pack<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<Box<dyn AsyncRead + Send + Unpin>, FileError>>;
     /// Unpacks a tar below a folder, which is made; at most so many entries, all owned by `user`. Files and links of the
@@ -50,6 +62,9 @@ pub trait PlaceFiles: Send + Sync {
         reach: Reach,
     ) -> BoxFuture<'a, Result<mpsc::Receiver<FileEvent>, FileError>>;
 }
+
+/// Words that are attached to a file, by name.
+pub type Marks = BTreeMap<String, String>;
 
 /// What came out of an archive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -96,6 +111,8 @@ pub enum FileChange {
     Remove,
     /// It has another name.
     Rename,
+    /// Its owner, mode or attributes changed.
+    Attributes,
     /// More happened than could be told; look for yourself.
     Overflow,
 }

@@ -7,6 +7,8 @@ use crate::language::recipe;
 pub struct Driver {
     /// Name of its recipe.
     pub language: &'static str,
+    /// Name of the recipe whose program runs the driver.
+    pub(crate) program: &'static str,
     /// `{program}` is the interpreter, `{length}` how many bytes the driver has.
     argv: &'static [&'static str],
     source: &'static str,
@@ -39,6 +41,7 @@ const NODE_BOOT: &str = "{const n=+process.argv[3],b=Buffer.alloc(n);for(let a=0
 const DRIVERS: &[Driver] = &[
     Driver {
         language: "python",
+        program: "python",
         argv: &["{program}", "-u", "-B", "-c", PYTHON_BOOT, "{length}"],
         source: concat!(
             include_str!("../language/driver/session/python/wire.py"),
@@ -46,6 +49,21 @@ const DRIVERS: &[Driver] = &[
             include_str!("../language/driver/session/python/show.py"),
             include_str!("../language/driver/session/python/plain.py"),
             include_str!("../language/driver/session/python/rich.py"),
+            include_str!("../language/driver/session/python/e2b.py"),
+            include_str!("../language/driver/session/python/main.py"),
+        ),
+        interrupt: Interrupt::Signal,
+    },
+    Driver {
+        language: "bash",
+        program: "python",
+        argv: &["{program}", "-u", "-B", "-c", PYTHON_BOOT, "{length}"],
+        source: concat!(
+            include_str!("../language/driver/session/python/wire.py"),
+            include_str!("../language/driver/session/python/interrupt.py"),
+            include_str!("../language/driver/session/python/show.py"),
+            include_str!("../language/driver/session/python/plain.py"),
+            include_str!("../language/driver/session/python/bash.py"),
             include_str!("../language/driver/session/python/main.py"),
         ),
         interrupt: Interrupt::Signal,
@@ -57,7 +75,7 @@ const DRIVERS: &[Driver] = &[
 const NODE: &str = include_str!("../language/driver/session/node.cjs");
 
 const fn node(language: &'static str, argv: &'static [&'static str]) -> Driver {
-    Driver { language, argv, source: NODE, interrupt: Interrupt::Order }
+    Driver { language, program: language, argv, source: NODE, interrupt: Interrupt::Order }
 }
 
 const fn node_argv(language: &'static str) -> [&'static str; 8] {

@@ -1,5 +1,6 @@
 //! Code in an interpreter that stays: variables of one cell are there for the next.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +9,14 @@ use types::{CellResult, ErrorCode, ExecRequest, LimitsSpec, Policy, Source};
 
 use super::Session;
 use super::error::SessionError;
+use super::registry::check_env;
 use super::spec::CommandSpec;
 use crate::audit::{Account, Executed, OutputFacts};
 use crate::backend::{Connection, Process};
 use crate::engine::{Caller, Engine};
 use crate::error::RunError;
 use crate::image::Base;
-use crate::interpreter::{About, Cell, CellFrame, Driver, Interpreter};
+use crate::interpreter::{About, Cell, CellFrame, CellOutput, Driver, Interpreter};
 use crate::language;
 
 /// How long an interpreter may take to start.
@@ -34,6 +36,10 @@ pub struct CellSpec {
     pub language: Option<String>,
     /// Which interpreter, if there is more than one of the language.
     pub context: Option<String>,
+    /// Environment for this code alone, on top of the session's.
+    pub env: BTreeMap<String, String>,
+    /// Where the interpreter goes first, and stays.
+    pub cwd: Option<String>,
     /// `wall_ms` and `output_kb`; the rest is the session's.
     pub limits: LimitsSpec,
     /// What the static check may do with the code.
@@ -104,6 +110,17 @@ impl Engine {
         session: &Arc<Session>,
         spec: CellSpec,
     ) -> Result<CellResult, SessionError> {
+        self.run_in_session_live(caller, session, spec, None).await
+    }
+
+    /// The same, with somebody who takes what the code makes as it comes.
+    pub async fn run_in_session_live(
+        &self,
+        caller: &Caller,
+        session: &Arc<Session>,
+        spec: CellSpec,
+        live: Option<Box<dyn CellOutput>>,
+    ) -> Result<CellResult, SessionError> {
         let language = spec.language.as_deref().unwrap_or("python").to_owned();
         let request = ExecRequest {
             language: Some(language),
@@ -115,7 +132,7 @@ impl Engine {
         };
         let mut account = Account::open(&self.audit, caller, &request);
         account.session(session.id());
-        match Box::pin(self.run_cell(caller, session, spec, &request, &mut account)).await {
+        match Box::pin(self.run_cell(caller, session, spec, live, &request, &mut account)).await {
             Ok((mut cell, stdout, stderr)) => {
                 let result = cell.run.clone();
                 cell.run = account.close(Ok(Executed { result, stdout, stderr })).await?;
@@ -130,6 +147,7 @@ impl Engine {
         caller: &Caller,
         session: &Arc<Session>,
         spec: CellSpec,
+        live: Option<Box<dyn CellOutput>>,
         request: &ExecRequest,
         account: &mut Account<'_>,
     ) -> Result<(CellResult, OutputFacts, OutputFacts), SessionError> {
@@ -148,8 +166,11 @@ impl Engine {
         let interpreter = self.interpreter(session, driver, &context).await?;
         let code = spec.code;
         let (wall, output) = (limits.wall, limits.output);
-        let cell = Cell { code, env: session.spec.env.clone(), cwd: None, wall, grace: GRACE, output };
-        let end = interpreter.run(cell, None).await?;
+        check_env(&spec.env)?;
+        let mut env = session.spec.env.clone();
+        env.extend(spec.env);
+        let cell = Cell { code, env, cwd: spec.cwd, wall, grace: GRACE, output };
+        let end = interpreter.run(cell, live).await?;
         session.touch();
         if end.is_lost() {
             session.lock().contexts.remove(&context);
@@ -191,7 +212,7 @@ impl Engine {
 
     /// Starts the interpreter of a language: the host's, or, where the root is an image, the first that it has.
     async fn start_driver(&self, session: &Session, driver: &'static Driver) -> Result<Process, SessionError> {
-        let language = driver.language;
+        let language = driver.program;
         let image = session.place_spec.image.as_ref();
         let programs: Vec<String> = if image.is_some_and(|held| held.image.base == Base::Own) {
             language::programs(language).iter().map(|&name| name.to_owned()).collect()

@@ -310,7 +310,7 @@ impl Session {
             background: waited == Waited::No,
             outcome: None,
         };
-        let running = Running::new(info, Arc::clone(&process.control), input);
+        let running = Running::new(info, command.terminal.is_some(), Arc::clone(&process.control), input);
         self.lock().running.insert(process.pid, Arc::clone(&running));
         running
     }

@@ -7,6 +7,7 @@ mod cells;
 mod command;
 mod diff;
 mod error;
+mod port;
 mod registry;
 mod running;
 mod snapshots;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::sync::RwLockWriteGuard;
+use tokio::sync::{RwLockWriteGuard, watch};
 use types::{GuestPath, LimitKind, Limits, Timestamp};
 
 pub use cells::{CellSpec, ContextInfo};
@@ -55,6 +56,8 @@ pub struct Session {
     still: tokio::sync::RwLock<()>,
     /// Held by whoever starts an interpreter, so that there are no two of one name.
     starting: tokio::sync::Mutex<()>,
+    /// Turns true when it has ended.
+    over: watch::Sender<bool>,
     audit: Audit,
     gate: Gate,
 }
@@ -129,6 +132,21 @@ impl Session {
     /// Whether a caller may use it: the owner of the machine always, others what they made themselves.
     fn is_for(&self, caller: &Caller) -> bool {
         caller.may_use(&self.owner)
+    }
+
+    /// Comes true when it has ended, for whatever reason.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut over = self.over.subscribe();
+        async move {
+            // The sender goes with the session itself.
+            let _ = over.wait_for(|over| *over).await;
+        }
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        *self.over.borrow()
     }
 
     /// As it is now.

@@ -38,6 +38,7 @@ impl Registry {
         let session = self.lock().remove(id)?;
         // Dropped outside of the lock: that kills what is inside.
         let place = session.lock().place.take();
+        session.over.send_replace(true);
         drop(place);
         Some(session)
     }
@@ -112,6 +113,7 @@ impl Engine {
             state: Mutex::new(state),
             starting: tokio::sync::Mutex::default(),
             still: tokio::sync::RwLock::default(),
+            over: tokio::sync::watch::Sender::new(false),
             audit: self.audit.clone(),
             gate: self.gate(),
             spec,

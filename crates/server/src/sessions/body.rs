@@ -14,14 +14,14 @@ use tokio::sync::mpsc;
 const PIECE: usize = 64 << 10;
 
 /// A request's body, as far as there is room for it.
-pub(super) struct Incoming {
+pub(crate) struct Incoming {
     body: Body,
     rest: Bytes,
     room: u64,
 }
 
 impl Incoming {
-    pub(super) fn new(body: Body, room: u64) -> Self {
+    pub(crate) fn new(body: Body, room: u64) -> Self {
         Self { body, rest: Bytes::new(), room }
     }
 }
@@ -69,13 +69,13 @@ impl HttpBody for Unmeasured {
 }
 
 /// A file's content. One that became shorter meanwhile breaks the connection, so that nobody takes a part for the whole.
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     left: u64,
     content: Box<dyn AsyncRead + Send + Unpin>,
 }
 
 impl Outgoing {
-    pub(super) fn new(content: FileContentStream) -> Self {
+    pub(crate) fn new(content: FileContentStream) -> Self {
         Self { left: content.bytes, content: content.content }
     }
 }

@@ -5,6 +5,8 @@ mod files;
 mod processes;
 mod snapshots;
 
+pub(crate) use body::{Incoming, Outgoing};
+
 use std::sync::Arc;
 use std::time::Duration;
 

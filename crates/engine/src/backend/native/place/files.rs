@@ -20,9 +20,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 use types::GuestPath;
 
-use super::{archive, guest, watch};
+use super::{archive, guest, marks, watch};
 use crate::backend::{
-    BoxFuture, FileContentStream, FileEntry, FileError, FileEvent, FileKind, GuestUser, PlaceFiles, Reach, Unpacked,
+    BoxFuture, FileContentStream, FileEntry, FileError, FileEvent, FileKind, GuestUser, Marks, PlaceFiles, Reach,
+    Unpacked,
 };
 use crate::remove;
 
@@ -356,6 +357,27 @@ impl PlaceFiles for NativeFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         })
+    }
+
+    fn marks<'a>(
+        &'a self,
+        paths: Vec<GuestPath>,
+        prefix: &'static str,
+    ) -> BoxFuture<'a, Result<Vec<Marks>, FileError>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let read = move || paths.iter().map(|path| marks::read(&this, path, prefix)).collect();
+            Ok(tokio::task::spawn_blocking(read).await.unwrap_or_default())
+        })
+    }
+
+    fn mark<'a>(
+        &'a self,
+        path: &'a GuestPath,
+        prefix: &'static str,
+        marks: Marks,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        self.away(path, move |this, path| marks::write(this, path, prefix, &marks))
     }
 
     fn pack<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<Box<dyn AsyncRead + Send + Unpin>, FileError>> {

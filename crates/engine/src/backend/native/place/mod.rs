@@ -4,6 +4,7 @@ mod archive;
 mod board;
 mod disk;
 mod files;
+mod marks;
 mod process;
 mod users;
 mod watch;

@@ -145,13 +145,15 @@ impl Watch {
         } else if flags.contains(ReadFlags::DELETE) {
             self.known.remove(&path);
             self.note(FileChange::Remove, path, None);
+        } else if flags.contains(ReadFlags::ATTRIB) && !name.is_empty() {
+            self.note(FileChange::Attributes, path, None);
         }
     }
 
     /// Writes of one program after another to one file are one.
     fn note(&mut self, change: FileChange, path: String, to: Option<String>) {
         let event = FileEvent { change, path, to };
-        if change != FileChange::Write || self.out.last() != Some(&event) {
+        if !matches!(change, FileChange::Write | FileChange::Attributes) || self.out.last() != Some(&event) {
             self.out.push(event);
         }
     }
@@ -187,6 +189,7 @@ impl Watch {
         let folder = self.files.open(path, OFlags::PATH | OFlags::DIRECTORY | flags, Mode::empty())?;
         let wanted = WatchFlags::CREATE
             | WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO

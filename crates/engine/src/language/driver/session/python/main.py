@@ -5,6 +5,8 @@ class Cell:
 
     id = 0
     file = ""
+    env = {}
+    before = {}
 
 
 CELL = Cell()
@@ -20,6 +22,8 @@ def main():
     sys.argv[:] = [""]
     sys.meta_path.insert(0, Figures)
     kernel = chosen()
+    if os.environ.get("E2B_SANDBOX") == "true" and kernel.flavour != "bash":
+        as_e2b_shows()
     # A program's own modules are found where it is, from now on.
     sys.path.insert(0, "")
     place = Place()
@@ -39,6 +43,8 @@ def main():
 
 
 def chosen():
+    if "Bash" in globals():
+        return Bash()
     try:
         import IPython
     except ImportError:
@@ -79,6 +85,7 @@ def serve(kernel, order, place):
     wanted = order.get("env") or {}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
+    CELL.env, CELL.before = wanted, before
     status, code, begun = "ok", 0, os.times()
     try:
         INTERRUPTS.begin()

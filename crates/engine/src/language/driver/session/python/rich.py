@@ -83,6 +83,15 @@ def rich():
         Shell.clear_instance()
         shell_ = Shell.instance(config=config, ipython_dir=folder, user_module=type(sys)("__main__"))
     shell_.loop_runner = LOOP.run
+    formatter = shell_.display_formatter
+    own = formatter.format
+
+    def with_more(value, *arguments, **options):
+        more = more_forms(value)
+        data, metadata = own(value, *arguments, **options)
+        return {**data, **more} if data else data, metadata
+
+    formatter.format = with_more
     shell_.display_formatter.formatters["image/png"].for_type_by_name(
         "matplotlib.figure", "Figure", lambda figure: picture(figure).get("image/png")
     )

@@ -13,11 +13,29 @@ METHODS = {
 }
 
 
+# Forms beyond a value's own, by MIME type: functions that return one or None.
+FORMS = {}
+
+
+def more_forms(value):
+    found = {}
+    for kind, form in FORMS.items():
+        try:
+            part = form(value)
+        except Exception:
+            # A form that cannot be had is not shown.
+            continue
+        if part is not None:
+            found[kind] = part
+    return found
+
+
 def bundle_of(value):
     """Every form in which a value shows itself."""
     if is_figure(value):
-        return {"text/plain": text_of(value), **picture(value)}
-    data = {"text/plain": text_of(value)}
+        # Drawing closes it.
+        return {**more_forms(value), "text/plain": text_of(value), **picture(value)}
+    data = {"text/plain": text_of(value), **more_forms(value)}
     # A class has the methods too, but they are its instances'.
     if isinstance(value, type):
         return data

@@ -1,0 +1,98 @@
+//! E2B's own clients, unchanged, against our server. `SAGGAR_TEST_E2B` names a Python that has them; scripts/test installs it.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests start programs and fail loudly")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{folder, text};
+
+/// A Python with E2B's clients and what their templates have, or none.
+fn python() -> Option<PathBuf> {
+    let named = std::env::var_os("SAGGAR_TEST_E2B").map(PathBuf::from);
+    assert!(named.is_some() || std::env::var_os("CI").is_none(), "SAGGAR_TEST_E2B is not set: run scripts/test");
+    if named.is_none() {
+        eprintln!("skipped: SAGGAR_TEST_E2B names no Python with E2B's clients");
+    }
+    named
+}
+
+struct Server {
+    child: Child,
+    address: String,
+    home: PathBuf,
+}
+
+impl Server {
+    fn start(name: &str, python: &Path, more: &str) -> Self {
+        let home = folder(&format!("e2b-{name}"));
+        let settings = home.join("settings.toml");
+        let text = format!("[interpreters]\npython = {:?}\n[e2b]\nbuild = false\n{more}", python.display().to_string());
+        fs::write(&settings, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_saggar"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&settings).env("SAGGAR_HOME", &home);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split(' ').next());
+        let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { child, address, home }
+    }
+
+    fn key(&self) -> String {
+        fs::read_to_string(self.home.join("api-key")).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs one of the scripts beside this file, with nothing set but what the documents name.
+fn run(name: &str, settings: &str) {
+    let Some(python) = python() else { return };
+    let server = Server::start(name, &python, settings);
+    let url = format!("http://{}", server.address);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/e2b/{name}.py"));
+    let mut command = Command::new(&python);
+    command.arg(script).env("E2B_API_KEY", server.key()).env("E2B_API_URL", &url).env("E2B_SANDBOX_URL", &url);
+    let output = command.env_remove("E2B_DEBUG").env_remove("E2B_DOMAIN").stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(text(&output.stdout), "done\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn sandboxes_are_made_found_extended_paused_copied_and_ended() {
+    run("sandboxes", "");
+}
+
+#[test]
+fn commands_and_terminals_run_as_the_client_says() {
+    run("commands", "");
+}
+
+#[test]
+fn files_are_written_read_listed_watched_and_signed() {
+    run("files", "");
+}
+
+#[test]
+fn code_runs_in_interpreters_that_stay() {
+    run("interpreter", "");
+}
+
+#[test]
+fn a_sandbox_is_closed_to_whoever_lacks_its_token() {
+    run("closed", "");
+}
+
+#[test]
+fn ports_of_a_sandbox_are_reached_through_the_server() {
+    run("ports", "");
+}

@@ -1,0 +1,22 @@
+//! `[e2b]` of the settings.
+
+use serde::Deserialize;
+use types::Network;
+
+/// What sandboxes of the E2B-compatible door may do beyond what their clients ask.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct E2bSettings {
+    /// The way out of sandboxes whose clients do not turn it down. E2B's own have one; here it must be given.
+    pub network: Network,
+    /// Whether the template of the code interpreter is built when it is first asked for.
+    pub build: bool,
+    /// Whether the two ports are listened on that old clients know by heart.
+    pub old_clients: bool,
+}
+
+impl Default for E2bSettings {
+    fn default() -> Self {
+        Self { network: Network::None, build: true, old_clients: false }
+    }
+}
