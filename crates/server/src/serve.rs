@@ -46,6 +46,9 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// For runs that were taken back when the server stops to say so.
 const GIVE_UP_TIME: Duration = Duration::from_secs(2);
 
+/// Where old clients of E2B look for what is in a sandbox.
+const E2B_PORTS: [u16; 2] = [49983, 49999];
+
 /// How to serve.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -59,6 +62,8 @@ pub struct Options {
 pub struct Server {
     shared: Arc<Shared>,
     tcp: tokio::net::TcpListener,
+    /// For clients that know no other ports.
+    fixed: Vec<tokio::net::TcpListener>,
     unix: tokio::net::UnixListener,
     door: Door,
     idle_exit: Option<Duration>,
@@ -79,9 +84,10 @@ impl Server {
         let keys = Ring::open(engine.state())?;
         let known = Registry::open(engine.state())
             .map_err(|source| ServeError::State { path: engine.state().join("background"), source })?;
-        let tcp = TcpListener::bind(address).map_err(failed)?;
-        tcp.set_nonblocking(true).map_err(failed)?;
-        let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
+        let tcp = listen(address)?;
+        let fixed = if engine.e2b().old_clients { &E2B_PORTS[..] } else { &[] };
+        let fixed = fixed.iter().map(|port| listen(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))));
+        let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
         let shared = Shared {
             engine: Arc::new(engine),
             keys,
@@ -95,7 +101,7 @@ impl Server {
             e2b: Sandboxes::default(),
         };
         let drain = settings.drain;
-        Ok(Self { shared: Arc::new(shared), tcp, unix, door, idle_exit: options.idle_exit, tls, drain })
+        Ok(Self { shared: Arc::new(shared), tcp, fixed, unix, door, idle_exit: options.idle_exit, tls, drain })
     }
 
     /// Where HTTP is answered.
@@ -128,11 +134,14 @@ impl Server {
     /// Serves until `stop` comes true or nobody has asked for a run for long enough. Runs that are under way then get a
     /// moment to end, and are taken back after it.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { shared, tcp, unix, door, idle_exit, tls, drain } = self;
+        let Self { shared, tcp, fixed, unix, door, idle_exit, tls, drain } = self;
         let entrance =
             Entrance { router: router(Arc::clone(&shared)), open: Activity::new(), closing: watch::Sender::new(false) };
         let mut listening = JoinSet::new();
         listening.spawn(by_tcp(tcp, tls, entrance.clone()));
+        for listener in fixed {
+            listening.spawn(by_tcp(listener, None, entrance.clone()));
+        }
         listening.spawn(by_socket(unix, entrance.clone()));
         let idle = async {
             match idle_exit {
@@ -163,6 +172,13 @@ impl Server {
         }
         shared.engine.end_sessions().await;
     }
+}
+
+fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, ServeError> {
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    tokio::net::TcpListener::from_std(listener).map_err(failed)
 }
 
 /// Others may connect where somebody has said by which name, and that nobody on the way reads their keys.

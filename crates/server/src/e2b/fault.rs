@@ -114,15 +114,15 @@ const MOST_WORDS: usize = 1 << 20;
 
 /// A sandbox that is not there, or not any more.
 pub(super) fn gone(id: &str) -> Response {
-    proxied(json!({ "sandboxId": id, "message": NOT_FOUND, "code": 502 }))
+    proxied(&json!({ "sandboxId": id, "message": NOT_FOUND, "code": 502 }))
 }
 
 /// Nobody listens on a port of a sandbox.
 pub(super) fn closed(id: &str, port: u16) -> Response {
     let message = "The sandbox is running but port is not open";
-    proxied(json!({ "sandboxId": id, "message": message, "port": port, "code": 502 }))
+    proxied(&json!({ "sandboxId": id, "message": message, "port": port, "code": 502 }))
 }
 
-fn proxied(body: serde_json::Value) -> Response {
+fn proxied(body: &serde_json::Value) -> Response {
     (StatusCode::BAD_GATEWAY, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }

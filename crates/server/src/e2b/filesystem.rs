@@ -9,6 +9,7 @@ use types::GuestPath;
 
 use super::connect::{self, Code, Failure};
 use super::envd::{Asked, resolved, user};
+use super::process::refused;
 use super::{entry, watchers};
 
 #[derive(Deserialize)]
@@ -28,7 +29,7 @@ pub(super) async fn serve(asked: &Asked<'_>, method: &str, request: Request) -> 
         "Move" => rename(asked, connect::message(request).await?, user).await,
         "ListDir" => list(asked, connect::message(request).await?, user).await,
         "Remove" => remove(asked, named(request, user).await?).await,
-        "WatchDir" => Ok(watchers::stream(asked, request, user).await.unwrap_or_else(watchers::refused)),
+        "WatchDir" => Ok(watchers::stream(asked, request, user).await.unwrap_or_else(|failure| refused(&failure))),
         "CreateWatcher" => watchers::create(asked, connect::message(request).await?, user).await,
         "GetWatcherEvents" => watchers::events(asked, connect::message(request).await?).await,
         "RemoveWatcher" => watchers::remove(asked, &connect::message(request).await?),

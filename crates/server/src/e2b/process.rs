@@ -34,11 +34,11 @@ const SIGTERM: i32 = 15;
 pub(super) async fn serve(asked: &Asked<'_>, method: &str, request: Request) -> Result<Response, Failure> {
     match method {
         "List" => Ok(list(&asked.session)),
-        "Start" => Ok(start(asked, request).await.unwrap_or_else(refused)),
-        "Connect" => Ok(attach(asked, request).await.unwrap_or_else(refused)),
+        "Start" => Ok(start(asked, request).await.unwrap_or_else(|failure| refused(&failure))),
+        "Connect" => Ok(attach(asked, request).await.unwrap_or_else(|failure| refused(&failure))),
         "Update" => update(&asked.session, connect::message(request).await?),
         "SendInput" => send_input(&asked.session, connect::message(request).await?).await,
-        "StreamInput" => Ok(stream_input(&asked.session, request).await.unwrap_or_else(refused)),
+        "StreamInput" => Ok(stream_input(&asked.session, request).await.unwrap_or_else(|failure| refused(&failure))),
         "SendSignal" => send_signal(&asked.session, connect::message(request).await?).await,
         "CloseStdin" => close_stdin(&asked.session, &connect::message(request).await?),
         _ => Err(Failure::new(Code::Unimplemented, "there is no such method")),
@@ -46,7 +46,7 @@ pub(super) async fn serve(asked: &Asked<'_>, method: &str, request: Request) -> 
 }
 
 /// A failure of a call that answers in frames is a frame too.
-fn refused(failure: Failure) -> Response {
+pub(super) fn refused(failure: &Failure) -> Response {
     in_frames(failure.last_frame())
 }
 
@@ -192,12 +192,9 @@ impl Teller {
     async fn speak(&mut self) {
         let mut told = self.say(&json!({ "event": { "start": { "pid": self.running.pid() } } })).await;
         while told {
-            let heard = match tokio::time::timeout(self.quiet, self.listener.next()).await {
-                Ok(heard) => heard,
-                Err(_) => {
-                    told = self.say(&json!({ "event": { "keepalive": {} } })).await;
-                    continue;
-                }
+            let Ok(heard) = tokio::time::timeout(self.quiet, self.listener.next()).await else {
+                told = self.say(&json!({ "event": { "keepalive": {} } })).await;
+                continue;
             };
             match heard {
                 Some(Heard::Output(stream, bytes)) => {

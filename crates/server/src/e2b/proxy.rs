@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use engine::Session;
 use hyper::client::conn::http1;
@@ -83,7 +83,7 @@ fn prepare(shared: &Shared, request: &mut Request) {
 }
 
 fn is_key(shared: &Shared, headers: &HeaderMap, name: &HeaderName) -> bool {
-    let words = headers.get(name).map(|value| value.as_bytes());
+    let words = headers.get(name).map(HeaderValue::as_bytes);
     let key = words.map(|words| words.strip_prefix(b"Bearer ").unwrap_or(words));
     key.is_some_and(|key| shared.keys.identify(key).is_some())
 }

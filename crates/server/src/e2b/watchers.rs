@@ -96,12 +96,6 @@ impl Events {
     }
 }
 
-/// A failure of a call that answers in frames is a frame too.
-pub(super) fn refused(failure: Failure) -> Response {
-    use axum::response::IntoResponse as _;
-    ([(axum::http::header::CONTENT_TYPE, FRAMES)], failure.last_frame()).into_response()
-}
-
 /// Tells what happens until the client goes away.
 pub(super) async fn stream(asked: &Asked<'_>, request: Request, user: GuestUser) -> Result<Response, Failure> {
     let wanted: Wanted = connect::first(request).await?;
