@@ -63,12 +63,12 @@ assert run("a + 1", language="javascript").text == "3"
 assert run("await Promise.resolve('later')", language="js").text == "later"
 assert run("import { sep } from 'path'; console.log(sep)", language="js").logs.stdout == ["/\n"]
 assert run("N=4; cd /tmp; f() { echo \"$N $1\"; }", language="bash").error is None
-assert run("f x; pwd; echo $GIVEN", language="bash").logs.stdout == ["4 x\n/tmp\nby the sandbox\n"]
-assert run("echo $FOR_ONE", language="bash", envs={"FOR_ONE": "it's 1"}).logs.stdout == ["it's 1\n"]
-assert run("echo ${FOR_ONE:-gone}", language="bash").logs.stdout == ["gone\n"]
+assert "".join(run("f x; pwd; echo $GIVEN", language="bash").logs.stdout) == "4 x\n/tmp\nby the sandbox\n"
+assert "".join(run("echo $FOR_ONE", language="bash", envs={"FOR_ONE": "it's 1"}).logs.stdout) == "it's 1\n"
+assert "".join(run("echo ${FOR_ONE:-gone}", language="bash").logs.stdout) == "gone\n"
 assert run("false", language="bash").error is not None
 assert run("exit 3", language="bash").error is not None
-assert run("echo again", language="bash").logs.stdout == ["again\n"]
+assert "".join(run("echo again", language="bash").logs.stdout) == "again\n"
 
 # Whoever goes away interrupts, and the next finds his variables.
 try:
