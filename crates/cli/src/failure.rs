@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use engine::{AuditError, RunError, SettingsError};
+use evals::evolve::EvolveError;
 use evals::judge::{BatchError, JudgeError};
 use evals::swe::SweError;
 use serde::Serialize;
@@ -97,6 +98,12 @@ impl From<BatchError> for Failure {
 
 impl From<JudgeError> for Failure {
     fn from(error: JudgeError) -> Self {
+        Self(error.body())
+    }
+}
+
+impl From<EvolveError> for Failure {
+    fn from(error: EvolveError) -> Self {
         Self(error.body())
     }
 }

@@ -1,4 +1,4 @@
-//! SQLite files in the state folder: the owner's alone, shared by several processes.
+//! SQLite files, in the state folder and in folders of evolutions: the owner's alone, shared by several processes.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -26,7 +26,7 @@ pub enum DatabaseError {
 }
 
 /// Opens a database, and makes it with `schema` if it is new.
-pub(crate) fn open(path: &Path, schema: &str) -> Result<Connection, DatabaseError> {
+pub fn open(path: &Path, schema: &str) -> Result<Connection, DatabaseError> {
     create(path).map_err(DatabaseError::File)?;
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(PATIENCE)?;

@@ -49,7 +49,7 @@ pub use backend::{
     SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked, WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
-pub use database::DatabaseError;
+pub use database::{DatabaseError, open as open_database};
 pub use doctor::{LanguageReport, LayerReport, Report, SessionsReport};
 pub use e2b_settings::E2bSettings;
 pub use engine::{Admission, Caller, Delivery, Engine, Harness, MOST_AT_ONCE, Standing};

@@ -34,6 +34,15 @@ pub(crate) fn run<T: Send>(depth: usize, work: impl FnOnce() -> T + Send) -> Res
     })
 }
 
+/// Has somebody else read a Python program within the same limits: nothing comes back if it is too large or nested too
+/// deeply for any parser, or if the reader fails.
+pub fn python<T: Send>(source: &str, work: impl FnOnce(&str) -> T + Send) -> Option<T> {
+    if source.len() > MOST_BYTES {
+        return None;
+    }
+    run(crate::python::bound(source), || work(source)).ok()
+}
+
 /// Counts how deep a tree can become while tokens go by.
 ///
 /// Each open bracket is a level, and so is each operator since the last comma, because `a + b + c` is a tree that leans

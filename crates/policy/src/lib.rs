@@ -23,6 +23,7 @@ mod text;
 mod value;
 mod verdict;
 
+pub use bounded::python as bounded_python;
 pub use check::{Options, check, check_command};
 pub use command::{PRESET, PRESETS, preset};
 pub use imports::{Imports, ImportsOf};

@@ -215,6 +215,7 @@ fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::ResourcesExhausted
         | ErrorCode::ReviewUnavailable
         | ErrorCode::AuditUnavailable
+        | ErrorCode::GeneratorFailed
         | ErrorCode::ServerGone => StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::InvalidSettings
         | ErrorCode::StateUnwritable

@@ -62,6 +62,8 @@ pub enum ErrorCode {
     Busy,
     /// The audit trail cannot be written or read: nothing runs without it.
     AuditUnavailable,
+    /// Who should propose programs, a model or a command, does not.
+    GeneratorFailed,
 }
 
 impl ErrorCode {
@@ -96,7 +98,8 @@ impl ErrorCode {
             | Self::ReviewUnavailable
             | Self::RateLimited
             | Self::Busy
-            | Self::AuditUnavailable => 125,
+            | Self::AuditUnavailable
+            | Self::GeneratorFailed => 125,
         }
     }
 }

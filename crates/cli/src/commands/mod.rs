@@ -7,6 +7,7 @@ pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod df;
 pub(crate) mod doctor;
+pub(crate) mod evolve;
 pub(crate) mod exec;
 pub(crate) mod image;
 pub(crate) mod judge;

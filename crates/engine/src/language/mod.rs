@@ -33,6 +33,7 @@ const JUDGE: &str = concat!(
     include_str!("driver/judge/cases.py"),
     include_str!("driver/judge/candidate.py"),
     include_str!("driver/judge/tests.py"),
+    include_str!("driver/judge/evaluator.py"),
     include_str!("driver/judge/frameworks.py"),
     include_str!("driver/judge/rehearsal.py"),
     include_str!("driver/judge/main.py"),

@@ -29,6 +29,12 @@ pub enum JudgeError {
         /// What is wrong with it.
         why: String,
     },
+    /// An evaluator that says nothing about any program.
+    #[error("the evaluator cannot be used: {why}")]
+    Evaluator {
+        /// What is wrong with it.
+        why: String,
+    },
     /// The engine failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -42,9 +48,12 @@ impl JudgeError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Task(_) | Self::Case { .. } | Self::Entry(_) | Self::Row(_) | Self::Checker { .. } => {
-                ErrorCode::InvalidRequest
-            }
+            Self::Task(_)
+            | Self::Case { .. }
+            | Self::Entry(_)
+            | Self::Row(_)
+            | Self::Checker { .. }
+            | Self::Evaluator { .. } => ErrorCode::InvalidRequest,
             Self::Run(error) => error.code(),
             Self::Interrupted => ErrorCode::SandboxFailed,
         }
@@ -58,6 +67,10 @@ impl JudgeError {
             Self::Entry(_) => "use `f`, `Class.method` or `Class().method`",
             Self::Row(_) => "docs/JUDGE.md lists the rows that are understood",
             Self::Checker { .. } => "it must print a score from 0 to 1 and exit with 0",
+            Self::Evaluator { .. } => {
+                "it is Python that defines evaluate(program_path) and returns a dictionary of numbers; what it imports \
+                 must be installed for the sandbox's interpreter"
+            }
             Self::Run(error) => return error.hint(),
             Self::Interrupted => "try again",
         }

@@ -11,6 +11,7 @@ mod feedback;
 mod formats;
 mod ground;
 mod link;
+mod measure;
 mod programs;
 mod record;
 mod relay;
@@ -35,6 +36,7 @@ pub use batch::{BatchError, Out, Progress, batch};
 pub use error::JudgeError;
 pub use extract::extract_code;
 pub use feedback::for_prompt;
+pub use measure::{Evaluator, Measured};
 pub use result::{CaseResult, Judged, Trust, Verdict};
 pub use tally::{PassAt, Summary};
 pub use task::{Case, Clock, Compare, Determinism, Extract, Group, GroupScore, Runner, Sharing, Stop, Task};
@@ -46,6 +48,7 @@ use checker::Checkers;
 use claims::Claims;
 use feedback::Teller;
 use ground::Ground;
+use measure::Evaluators;
 use programs::Programs;
 use record::Account;
 use result::Finished;
@@ -68,6 +71,7 @@ pub struct Judge {
     base: ExecRequest,
     overlay: Overlay,
     testers: Arc<Testers>,
+    evaluators: Arc<Evaluators>,
 }
 
 /// What a caller says beside a task, and over it.
@@ -108,7 +112,7 @@ impl Judge {
     /// `base` is what the door adds to every run: backend, image, whether nothing warm will do.
     #[must_use]
     pub fn new(engine: Arc<Engine>, caller: Caller, base: ExecRequest) -> Self {
-        Self { engine, caller, base, overlay: Overlay::default(), testers: Arc::default() }
+        Self { engine, caller, base, overlay: Overlay::default(), testers: Arc::default(), evaluators: Arc::default() }
     }
 
     /// Judges every task with `overlay` over it.

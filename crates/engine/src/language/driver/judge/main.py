@@ -13,8 +13,17 @@ def main():
         channel.write("loaded")
         judge_tests(channel)
         os._exit(0)
-    setup, *words = words
     path = sys.argv[1]
+    if mode == "evaluate":
+        try:
+            module = load_evaluator(path)
+        except BaseException as error:
+            channel.write("raised", *describe(error, path))
+            os._exit(0)
+        channel.write("loaded")
+        judge_evaluator(channel, module)
+        os._exit(0)
+    setup, *words = words
     try:
         program = Program(path, setup)
     except SystemExit as leaving:

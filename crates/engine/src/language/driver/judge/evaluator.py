@@ -1,0 +1,257 @@
+# What a program that is measured may be asked beside being called: none of it makes data of its objects. An object that
+# says one thing when it is checked and another when it is counted is no result.
+HARMLESS = ("__call__", "__enter__", "__exit__", "__hash__")
+# The file that evaluators are given: whoever loads, imports, runs or executes it gets what lives elsewhere.
+STAND_IN = '''# What is measured runs in another sandbox; this file stands for it.
+import sys as _sys
+if "saggar_judge" not in _sys.modules:
+    import importlib.util as _util
+    _spec = _util.spec_from_file_location("saggar_judge", "/opt/saggar/judge.py")
+    _sys.modules["saggar_judge"] = _util.module_from_spec(_spec)
+    _spec.loader.exec_module(_sys.modules["saggar_judge"])
+_sys.modules["saggar_judge"].stand_in(globals())
+'''
+# How processes that an evaluator starts find the way to what is measured.
+ADDRESS = "SAGGAR_CANDIDATE"
+
+
+class Measurer(Tester):
+    """An evaluator's end. It may call from several threads, and from processes that it starts."""
+
+    own_module = "evaluator"
+
+    def __init__(self, channel, names):
+        import threading
+
+        super().__init__(channel, "evaluator.py")
+        self.found, self.lock, self.broken = names, threading.RLock(), None
+
+    def ask(self, number, word, *args, **kwargs):
+        with self.lock:
+            if self.broken:
+                raise Gone(self.broken)
+            # Functions are called; whatever else is asked, is asked of objects.
+            self.shared = self.shared or word != "call"
+            try:
+                return super().ask(number, word, *args, **kwargs)
+            except BaseException as error:
+                # Whoever did not wait for an answer would take it for the next one.
+                if not hasattr(error, "from_tested_code") and not isinstance(error, Unsupported):
+                    self.broken = "a call before this one was given up"
+                raise
+
+    def remote(self, number, class_words, name):
+        # Objects keep their say in what they are; functions are only called.
+        self.shared = self.shared or class_words is not None
+        return super().remote(number, class_words, name)
+
+    def remote_class(self, words):
+        number, name, methods, base = words
+        return super().remote_class((number, name, tuple(m for m in methods if m in HARMLESS), base))
+
+    def fill(self, names):
+        """Puts what the program has under its names; what an evaluator calls its own stays its own."""
+        own, shared = names.get("__name__") == self.own_module, self.shared
+        for name, words in self.found.items():
+            value = self.named(name, words)
+            if (value is not None or words is None) and not (own and name in names):
+                names[name] = value
+        # To have a name is not to use it.
+        self.shared = shared
+
+    def run_program(self, arguments, text):
+        """Has the program run as one; its output, its errors and its exit code come back."""
+        with self.lock:
+            self.send("program", arguments, text)
+            answer = self.channel.read()
+        if answer is None or answer[0] != "ok":
+            raise Gone("the program is gone")
+        return answer[1]
+
+
+class Line(Channel):
+    """A channel between two processes of an evaluator's sandbox."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.reads = self.writes = connection.fileno()
+
+
+# The one peer of this process.
+MEASURER = []
+
+
+def stand_in(names):
+    """Fills a module that stands for the program."""
+    if not MEASURER:
+        import socket
+
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect("\0" + os.environ[ADDRESS])
+        line = Line(connection)
+        MEASURER.append(Measurer(line, line.read()[1]))
+    peer = MEASURER[0]
+    if names.get("__name__") != "__main__":
+        return peer.fill(names)
+    out, errors, code = peer.run_program(sys.argv[1:], "" if sys.stdin.isatty() else sys.stdin.read())
+    sys.stdout.write(out)
+    sys.stderr.write(errors)
+    sys.exit(code)
+
+
+def listen(peer):
+    """Lets processes that the evaluator starts call what is measured."""
+    import socket, threading
+
+    listener = socket.socket(socket.AF_UNIX)
+    name = f"saggar-{os.getpid()}"
+    listener.bind("\0" + name)
+    listener.listen(8)
+    os.environ[ADDRESS] = name
+
+    def take():
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=connect, args=(peer, Line(connection)), daemon=True).start()
+
+    threading.Thread(target=take, daemon=True).start()
+
+
+def connect(peer, line):
+    """Carries questions of another process, one at a time with our own."""
+    line.write("names", peer.found)
+    while True:
+        question = line.read()
+        if question is None:
+            return
+        with peer.lock:
+            if peer.broken:
+                line.write("gone")
+                return
+            peer.send(*question)
+            while True:
+                answer = peer.channel.read()
+                if answer is None:
+                    os._exit(1)
+                line.write(*answer)
+                if answer[0] != "do":
+                    break
+                reply = line.read()
+                if reply is None:
+                    peer.broken = "a process that called it is gone"
+                    return
+                peer.send(*reply)
+
+
+class EvaluationResult:
+    """Numbers, and texts about them, in the form that evaluators of OpenEvolve return."""
+
+    def __init__(self, metrics, artifacts=None):
+        self.metrics, self.artifacts = metrics, artifacts if artifacts is not None else {}
+
+    @classmethod
+    def from_dict(cls, metrics):
+        return cls(metrics)
+
+    def to_dict(self):
+        return self.metrics
+
+
+def load_evaluator(path):
+    """The evaluator as a module, loaded once; each measurement is a fork."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    try:
+        import openevolve.evaluation_result
+    except ImportError:
+        parent, inner = type(sys)("openevolve"), type(sys)("openevolve.evaluation_result")
+        inner.EvaluationResult = parent.EvaluationResult = EvaluationResult
+        parent.evaluation_result = inner
+        sys.modules.update({"openevolve": parent, "openevolve.evaluation_result": inner})
+    own = type(sys)("saggar_judge")
+    own.stand_in = stand_in
+    sys.modules["saggar_judge"] = own
+    sys.path[0] = "/work"
+    sys.argv[:] = [path]
+    module = type(sys)("evaluator")
+    module.__file__ = path
+    sys.modules["evaluator"] = module
+    with open(path, "rb") as file:
+        source = file.read()
+    exec(compile(source, path, "exec", dont_inherit=True), vars(module))
+    if not callable(getattr(module, "evaluate", None)):
+        raise LookupError("it does not define evaluate(program_path)")
+    return module
+
+
+def judge_evaluator(channel, module):
+    """Measures programs, each in a process of its own."""
+    folder = "/tmp/saggar-program"
+    os.mkdir(folder)
+    path = f"{folder}/program.py"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(STAND_IN)
+
+    def work(order):
+        source, place = order["source"], path
+        if source is not None:
+            # Not Python: the evaluator has to run it itself, and the result says so.
+            place = f"{folder}/program.{order['suffix']}"
+            with open(place, "w", encoding="utf-8") as file:
+                file.write(source)
+        peer = Measurer(channel, order["names"])
+        peer.shared = source is not None
+        MEASURER.append(peer)
+        listen(peer)
+        try:
+            return (*measure(module, place, order["thresholds"]), peer.shared)
+        except BaseException as error:
+            return failed(error, peer)
+
+    serve(channel, work)
+
+
+def measure(module, path, thresholds):
+    """Numbers and texts, stage by stage where there are stages and the program is worth the next."""
+    names = ["evaluate"]
+    if thresholds is not None and hasattr(module, "evaluate_stage1"):
+        names = [name for name in ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3") if hasattr(module, name)]
+    numbers, texts = {}, {}
+    for index, name in enumerate(names):
+        result = getattr(module, name)(path)
+        if type(result).__name__ == "coroutine":
+            import asyncio
+
+            result = asyncio.run(result)
+        told, more = told_by(result)
+        numbers.update(told)
+        texts.update(more)
+        if index < len(thresholds or ()) and overall(told) < thresholds[index]:
+            break
+    return "measured", numbers, texts
+
+
+def told_by(result):
+    numbers, texts = {}, {}
+    metrics = getattr(result, "metrics", result)
+    if not isinstance(metrics, dict):
+        raise TypeError(f"evaluate returned {name_of(type(result))}, not a dictionary of numbers")
+    for name, value in metrics.items():
+        try:
+            if isinstance(value, str):
+                raise ValueError
+            numbers[str(name)[:200]] = float(value)
+        except (TypeError, ValueError):
+            texts[str(name)[:200]] = str(value)[:4000]
+    for name, value in dict(getattr(result, "artifacts", None) or {}).items():
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        texts[str(name)[:200]] = text[:4000]
+    return numbers, texts
+
+
+def overall(numbers):
+    if "combined_score" in numbers:
+        return numbers["combined_score"]
+    return sum(numbers.values()) / len(numbers) if numbers else 0.0
+
+

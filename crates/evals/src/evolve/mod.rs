@@ -1,0 +1,41 @@
+//! Evolution: programs are proposed, tried and improved, and the best is kept.
+//!
+//! Scores come from the judge or from an evaluator in a sandbox of its own; nothing that a program says or does makes its
+//! score. History is a database that is written as it happens ([`Store`]); everything else is derived from it.
+
+mod blocks;
+mod budget;
+mod error;
+mod evaluate;
+mod events;
+mod export;
+mod folder;
+mod generator;
+mod member;
+mod mutate;
+mod patch;
+mod prompt;
+mod result;
+mod rng;
+mod run;
+mod runs;
+mod store;
+mod strategy;
+mod task;
+mod tree;
+mod yaml;
+
+pub use budget::Stop;
+pub use error::EvolveError;
+pub use events::Event;
+pub use export::{accepted, checkpoint, html, jsonl, step};
+pub use generator::{Answer, Ask, Form, Generator, Known, Manual, Models, Mutator, Repair, Replay, Silence, Tried};
+pub use member::{Evaluation, Member, Proposal};
+pub use result::{Best, LastWord, Outcome, Usage, best};
+pub use run::{Evolution, Listener};
+pub use runs::Runs;
+pub use store::{About, End, Store, Use};
+pub use strategy::{IslandsSpec, StrategySpec};
+pub use task::{
+    Budget, Choose, Edits, EvaluatorSpec, GeneratorKind, GeneratorSpec, ModelSpec, Mutations, Overrides, Scoring, Spec,
+};

@@ -1,0 +1,585 @@
+//! A task as its author writes it, and what becomes of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::error::EvolveError;
+use super::strategy::StrategySpec;
+use super::tree;
+use crate::judge::Task;
+
+/// Iterations of a line of repairs, where the task does not say.
+const REPAIRS: u64 = 5;
+/// Iterations of the other strategies, where the task does not say.
+const ITERATIONS: u64 = 100;
+/// Proposals that are made and tried at once. The same on every machine: it is part of the history.
+const PARALLEL: usize = 4;
+/// Files longer than this are no programs.
+const MOST_PROGRAM: u64 = 4 << 20;
+
+/// A task with nothing left to look up.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// What is wanted, in words.
+    pub prompt: String,
+    /// As the judge names it.
+    pub language: String,
+    /// What cases call, if they call.
+    pub entry: String,
+    /// Where it starts.
+    pub program: Option<String>,
+    /// What a program is worth.
+    pub scoring: Scoring,
+    /// Whom the next program comes from.
+    pub strategy: StrategySpec,
+    /// Who proposes programs.
+    pub generator: GeneratorSpec,
+    /// How much may be spent.
+    pub budget: Budget,
+    /// The score that ends it.
+    pub target: Option<f64>,
+    /// The one source of chance.
+    pub seed: u64,
+    /// Proposals at once.
+    pub parallel: usize,
+    /// How often each program is tried.
+    pub repeat: u32,
+    /// The longest program.
+    pub most_code: usize,
+    /// Where relative paths are looked for.
+    pub folder: PathBuf,
+    /// What of the task makes its history: everything but budgets and target.
+    pub fingerprint: String,
+    /// What its author should know.
+    pub warnings: Vec<String>,
+}
+
+/// What a program is worth.
+#[derive(Debug, Clone)]
+pub enum Scoring {
+    /// By the judge's cases; their program is to be filled in.
+    Cases(Box<Task>),
+    /// By a program that returns numbers.
+    Evaluator(Box<EvaluatorSpec>),
+}
+
+/// A program that returns numbers about a program.
+#[derive(Debug, Clone, Default)]
+pub struct EvaluatorSpec {
+    /// Its text.
+    pub source: String,
+    /// Files beside it, for it alone.
+    pub files: Vec<types::InputFile>,
+    /// The judge's task for both sandboxes, without cases.
+    pub task: Task,
+    /// The score from which on the next stage is worth its time.
+    pub thresholds: Option<Vec<f64>>,
+    /// Which number is the score; `combined_score`, or the mean of all, if absent.
+    pub score: Option<String>,
+}
+
+/// Who proposes programs, as written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GeneratorSpec {
+    /// Of which kind.
+    pub kind: GeneratorKind,
+    /// Who is asked.
+    pub model: Option<String>,
+    /// Any OpenAI-compatible server; OpenAI's own if absent.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key; `OPENAI_API_KEY` if absent.
+    pub api_key_env: Option<String>,
+    /// Several, in place of `model`.
+    pub models: Vec<ModelSpec>,
+    /// How one of several is chosen.
+    pub choose: Choose,
+    /// The model's own default if absent.
+    pub temperature: Option<f64>,
+    /// The most that the model may write in one answer.
+    pub max_tokens: Option<u32>,
+    /// For one call.
+    pub timeout_ms: Option<u64>,
+    /// Further tries of a call that failed.
+    pub retries: Option<u32>,
+    /// The first pause before another try.
+    pub backoff_ms: Option<u64>,
+    /// What answers should look like.
+    pub edits: Edits,
+    /// The program of kind `command`, and its arguments.
+    pub command: Vec<String>,
+    /// For kind `replay`: the run, by its id or folder.
+    pub from: Option<String>,
+    /// For kind `manual`: the folder of questions and answers.
+    pub queue: Option<PathBuf>,
+    /// For kind `mutate`: how often each mutator is used.
+    pub mutations: Mutations,
+}
+
+/// Who proposes programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GeneratorKind {
+    /// A chat model.
+    #[default]
+    Model,
+    /// A program of the caller's own.
+    Command,
+    /// A recorded run.
+    Replay,
+    /// A person.
+    Manual,
+    /// Changes of the syntax tree.
+    Mutate,
+}
+
+/// One of several models.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Who is asked.
+    pub model: String,
+    /// That of the generator if absent.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// That of the generator if absent.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// How often, beside the others.
+    #[serde(default = "one")]
+    pub weight: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// How one of several models is chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choose {
+    /// By weight.
+    #[default]
+    Weights,
+    /// By what their programs were worth so far, and what they cost.
+    Bandit,
+}
+
+/// What answers should look like; every form is understood, whatever is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edits {
+    /// The whole program.
+    #[default]
+    Full,
+    /// Blocks of SEARCH and REPLACE.
+    Diff,
+}
+
+/// How often each mutator is used, beside the others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mutations {
+    /// Numbers.
+    pub literals: f64,
+    /// `+` to `-`, `<` to `<=`, `and` to `or`.
+    pub operators: f64,
+    /// Statements left out, doubled, swapped.
+    pub statements: f64,
+    /// Statements of other programs.
+    pub transplants: f64,
+    /// The first step of a number, relative to its size.
+    pub step: f64,
+}
+
+impl Default for Mutations {
+    fn default() -> Self {
+        Self { literals: 6.0, operators: 1.0, statements: 1.0, transplants: 1.0, step: 0.2 }
+    }
+}
+
+/// How much may be spent. Calls that are under way when a limit is reached are not taken back.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Budget {
+    /// Proposals.
+    pub iterations: u64,
+    /// Programs tried; those that were known already do not count.
+    pub evaluations: Option<u64>,
+    /// Time, over all its interruptions.
+    pub wall: Option<Duration>,
+    /// Tokens, sent and written.
+    pub tokens: Option<u64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+/// What a caller says over a task.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// In place of the task's own.
+    pub iterations: Option<u64>,
+    /// In place of the task's own.
+    pub target: Option<f64>,
+    /// In place of the task's own.
+    pub seed: Option<u64>,
+    /// In place of all of the task's own.
+    pub model: Option<String>,
+    /// In place of the task's own.
+    pub base_url: Option<String>,
+}
+
+/// The file as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Written {
+    pub(super) prompt: String,
+    pub(super) language: Option<String>,
+    pub(super) entry: String,
+    pub(super) module: String,
+    pub(super) setup: String,
+    pub(super) tests: Vec<String>,
+    pub(super) hidden_tests: Vec<String>,
+    pub(super) cases: Vec<toml::Value>,
+    pub(super) evaluator: Option<PathBuf>,
+    pub(super) evaluator_files: Vec<PathBuf>,
+    pub(super) thresholds: Option<Vec<f64>>,
+    pub(super) score: Option<String>,
+    #[serde(alias = "initial_program", alias = "initial", alias = "start", alias = "code")]
+    pub(super) program: Option<String>,
+    pub(super) strategy: Option<StrategyName>,
+    pub(super) max_iterations: Option<u64>,
+    pub(super) max_evaluations: Option<u64>,
+    pub(super) max_wall_ms: Option<u64>,
+    pub(super) max_tokens: Option<u64>,
+    pub(super) max_cost_usd: Option<f64>,
+    pub(super) target_score: Option<f64>,
+    pub(super) seed: u64,
+    pub(super) parallel: Option<usize>,
+    pub(super) repeat: Option<u32>,
+    pub(super) max_code_length: Option<usize>,
+    pub(super) generator: GeneratorSpec,
+    pub(super) islands: Option<super::strategy::IslandsSpec>,
+    // What follows is the judge's, in the judge's words.
+    pub(super) limits: Option<toml::Value>,
+    pub(super) files: Vec<toml::Value>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) policy: Option<toml::Value>,
+    pub(super) network: Option<toml::Value>,
+    pub(super) groups: Option<toml::Value>,
+    pub(super) determinism: Option<toml::Value>,
+    pub(super) sharing: Option<toml::Value>,
+    pub(super) stop: Option<toml::Value>,
+}
+
+/// Whom the next program comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum StrategyName {
+    #[default]
+    Repair,
+    BestOfN,
+    Islands,
+    Pareto,
+}
+
+impl Spec {
+    /// Reads a task: a TOML file, or a folder of `OpenEvolve`'s.
+    pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, EvolveError> {
+        if path.is_dir() && !path.join("task.toml").is_file() {
+            return super::folder::load(path, overrides);
+        }
+        let path = if path.is_dir() { path.join("task.toml") } else { path.to_path_buf() };
+        let text = read_text(&path)?;
+        let written: Written =
+            toml::from_str(&text).map_err(|source| EvolveError::Toml { source: Box::new(source) })?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Self::resolve(&written, folder, overrides, Vec::new())
+    }
+
+    pub(super) fn resolve(
+        written: &Written,
+        folder: &Path,
+        overrides: &Overrides,
+        warnings: Vec<String>,
+    ) -> Result<Self, EvolveError> {
+        let wrong = |why: &str| EvolveError::Task(why.to_owned());
+        let program = written.program.as_deref().map(|words| program(words, folder)).transpose()?;
+        let language = match (&written.language, &program) {
+            (Some(language), _) | (None, Some(Program { language: Some(language), .. })) => language.clone(),
+            _ => "python".to_owned(),
+        };
+        let name = written.strategy.unwrap_or_default();
+        let mut generator = written.generator.clone();
+        if let Some(model) = &overrides.model {
+            generator.model = Some(model.clone());
+            generator.models.clear();
+        }
+        if let Some(base_url) = &overrides.base_url {
+            generator.base_url = Some(base_url.clone());
+            for model in &mut generator.models {
+                model.base_url = None;
+            }
+        }
+        let islands = written.islands.clone().unwrap_or_default();
+        islands.check().map_err(|why| EvolveError::Task(why.to_owned()))?;
+        let strategy = match name {
+            StrategyName::Repair => StrategySpec::Repair,
+            StrategyName::BestOfN => StrategySpec::BestOfN,
+            StrategyName::Islands => StrategySpec::Islands(islands),
+            StrategyName::Pareto => StrategySpec::Pareto,
+        };
+        let scoring = scoring(written, &language, folder)?;
+        let target = overrides.target.or(written.target_score);
+        let target = target.or(matches!(scoring, Scoring::Cases(_)).then_some(1.0));
+        if target.is_some_and(|target| !target.is_finite()) {
+            return Err(wrong("`target_score` must be a number"));
+        }
+        let parallel = written.parallel.unwrap_or(PARALLEL);
+        let repeat = written.repeat.unwrap_or(1);
+        if !(1..=256).contains(&parallel) || !(1..=1000).contains(&repeat) {
+            return Err(wrong("`parallel` must be from 1 to 256, `repeat` from 1 to 1000"));
+        }
+        if written.max_cost_usd.is_some_and(|cost| !(cost.is_finite() && cost >= 0.0)) {
+            return Err(wrong("`max_cost_usd` must be an amount of money"));
+        }
+        let most = if matches!(strategy, StrategySpec::Repair) { REPAIRS } else { ITERATIONS };
+        let mut spec = Self {
+            prompt: written.prompt.clone(),
+            language,
+            entry: written.entry.clone(),
+            program: program.map(|program| program.text),
+            scoring,
+            // One line has one next step.
+            parallel: if matches!(strategy, StrategySpec::Repair) { 1 } else { parallel },
+            strategy,
+            generator,
+            budget: Budget {
+                iterations: overrides.iterations.or(written.max_iterations).unwrap_or(most),
+                evaluations: written.max_evaluations,
+                wall: written.max_wall_ms.map(Duration::from_millis),
+                tokens: written.max_tokens,
+                cost_usd: written.max_cost_usd,
+            },
+            target,
+            seed: overrides.seed.unwrap_or(written.seed),
+            repeat,
+            most_code: written.max_code_length.unwrap_or(100_000),
+            folder: folder.to_path_buf(),
+            fingerprint: String::new(),
+            warnings,
+        };
+        spec.check()?;
+        spec.fingerprint = spec.print(written);
+        Ok(spec)
+    }
+
+    fn check(&self) -> Result<(), EvolveError> {
+        let wrong = |why: &str| Err(EvolveError::Task(why.to_owned()));
+        let generator = &self.generator;
+        match generator.kind {
+            GeneratorKind::Model if generator.model.is_none() && generator.models.is_empty() => {
+                return wrong("`model` of [generator] is missing");
+            }
+            GeneratorKind::Model
+                if generator.models.iter().any(|model| model.weight.is_nan() || model.weight <= 0.0) =>
+            {
+                return wrong("`weight` of a model must be above 0");
+            }
+            GeneratorKind::Command if generator.command.is_empty() => {
+                return wrong("`command` of [generator] is missing: the program and its arguments, as a list");
+            }
+            GeneratorKind::Replay if generator.from.is_none() => {
+                return wrong("`from` of [generator] is missing: the run to replay, by its id or folder");
+            }
+            GeneratorKind::Manual if generator.queue.is_none() => {
+                return wrong("`queue` of [generator] is missing: a folder for questions and answers");
+            }
+            GeneratorKind::Mutate if self.program.is_none() => {
+                return wrong("`program` is missing: mutators need a program to start from");
+            }
+            GeneratorKind::Mutate if !self.is_python() => {
+                return wrong("mutators know Python alone");
+            }
+            GeneratorKind::Mutate if !self.program.as_deref().is_some_and(tree::is_python) => {
+                return wrong("`program` cannot be read as Python, so that mutators could not change it");
+            }
+            _ => {}
+        }
+        if self.prompt.trim().is_empty() && self.program.is_none() {
+            return wrong("it has neither `prompt` nor `program`");
+        }
+        if let Some(program) = &self.program {
+            super::blocks::check(program).map_err(|why| EvolveError::Task(why.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether programs are Python.
+    #[must_use]
+    pub fn is_python(&self) -> bool {
+        matches!(self.language.as_str(), "python" | "python3" | "py")
+    }
+
+    /// What a file of the language ends with.
+    #[must_use]
+    pub fn suffix(&self) -> &'static str {
+        match self.language.as_str() {
+            "python" | "python3" | "py" => "py",
+            "node" | "javascript" | "js" => "js",
+            "typescript" | "ts" => "ts",
+            "bash" | "sh" => "sh",
+            "cpp" | "c++" | "cxx" => "cpp",
+            "c" => "c",
+            "rust" => "rs",
+            "go" => "go",
+            "java" => "java",
+            _ => "txt",
+        }
+    }
+
+    fn print(&self, written: &Written) -> String {
+        let scoring = match &self.scoring {
+            Scoring::Cases(_) => json!({
+                "tests": written.tests, "hidden": written.hidden_tests, "setup": written.setup, "module": written.module,
+                "cases": written.cases.iter().map(|case| format!("{case:?}")).collect::<Vec<_>>(),
+            }),
+            Scoring::Evaluator(evaluator) => json!({
+                "source": evaluator.source, "files": evaluator.files, "thresholds": evaluator.thresholds,
+                "score": evaluator.score,
+            }),
+        };
+        let judged = [&written.limits, &written.policy, &written.network, &written.determinism, &written.sharing];
+        let judged: Vec<String> = judged.iter().map(|value| format!("{value:?}")).collect();
+        // Where a model is served does not change what it says.
+        let generator = GeneratorSpec { base_url: None, api_key_env: None, ..self.generator.clone() };
+        let words = json!({
+            "prompt": self.prompt, "language": self.language, "entry": self.entry, "program": self.program,
+            "scoring": scoring, "judged": judged, "strategy": self.strategy, "generator": generator,
+            "seed": self.seed, "parallel": self.parallel, "repeat": self.repeat, "most_code": self.most_code,
+        });
+        sha256(&words.to_string())
+    }
+}
+
+/// A text's hash, as hex digits.
+pub(crate) fn sha256(text: &str) -> String {
+    let mut hex = String::with_capacity(64);
+    for byte in Sha256::digest(text.as_bytes()) {
+        // Writing into memory does not fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+struct Program {
+    text: String,
+    language: Option<String>,
+}
+
+/// A file beside the task, or the program itself.
+fn program(words: &str, folder: &Path) -> Result<Program, EvolveError> {
+    let path = folder.join(words);
+    let is_line = !words.contains('\n');
+    if is_line && path.is_file() {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let language = engine::for_file_name(name).map(str::to_owned);
+        return Ok(Program { text: read_text(&path)?, language });
+    }
+    if is_line && engine::for_file_name(words).is_some() {
+        // It looks like a file, and there is none.
+        let source = std::io::ErrorKind::NotFound.into();
+        return Err(EvolveError::Read { path, source });
+    }
+    Ok(Program { text: words.to_owned(), language: None })
+}
+
+/// The text of a file of moderate size.
+pub(super) fn read_text(path: &Path) -> Result<String, EvolveError> {
+    let failed = |source| EvolveError::Read { path: path.to_path_buf(), source };
+    let size = fs::metadata(path).map_err(failed)?.len();
+    if size > MOST_PROGRAM {
+        return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
+    }
+    fs::read_to_string(path).map_err(failed)
+}
+
+/// What makes a score.
+fn scoring(written: &Written, language: &str, folder: &Path) -> Result<Scoring, EvolveError> {
+    let Written { setup, entry, module, .. } = written;
+    let mut cases: Vec<serde_json::Value> = Vec::new();
+    for (index, test) in written.tests.iter().enumerate() {
+        cases.push(json!({"name": format!("test {}", index + 1), "test": test}));
+    }
+    for case in &written.cases {
+        cases.push(from_toml(case)?);
+    }
+    for (index, test) in written.hidden_tests.iter().enumerate() {
+        cases.push(json!({"name": format!("hidden {}", index + 1), "test": test, "hidden": true}));
+    }
+    let mut task = json!({"language": language, "setup": setup, "entry": entry, "module": module, "env": written.env});
+    let judges = [
+        ("limits", &written.limits),
+        ("policy", &written.policy),
+        ("network", &written.network),
+        ("groups", &written.groups),
+        ("determinism", &written.determinism),
+        ("sharing", &written.sharing),
+        ("stop", &written.stop),
+    ];
+    for (name, value) in judges {
+        if let Some(value) = value {
+            task[name] = from_toml(value)?;
+        }
+    }
+    task["files"] = written.files.iter().map(from_toml).collect::<Result<_, _>>()?;
+    let is_tested = !cases.is_empty();
+    task["cases"] = cases.into();
+    let task = Task::from_json(&task.to_string())?;
+    match (&written.evaluator, is_tested) {
+        (Some(_), true) => {
+            Err(EvolveError::Task("it has an `evaluator` and tests: a score comes from one of them".to_owned()))
+        }
+        (None, false) => Err(EvolveError::Task(
+            "it has neither `tests` nor `cases` nor an `evaluator`: nothing would tell a good program from a bad one"
+                .to_owned(),
+        )),
+        (None, true) => Ok(Scoring::Cases(Box::new(task))),
+        (Some(path), false) => {
+            let path = folder.join(path);
+            let files = written.evaluator_files.iter().map(|file| input(folder, file)).collect::<Result<_, _>>()?;
+            Ok(Scoring::Evaluator(Box::new(EvaluatorSpec {
+                source: read_text(&path)?,
+                files,
+                task,
+                thresholds: written.thresholds.clone(),
+                score: written.score.clone(),
+            })))
+        }
+    }
+}
+
+/// A file beside the task, for the evaluator's sandbox.
+pub(super) fn input(folder: &Path, file: &Path) -> Result<types::InputFile, EvolveError> {
+    let path = folder.join(file);
+    let bytes = fs::read(&path).map_err(|source| EvolveError::Read { path: path.clone(), source })?;
+    let place = types::RelPath::new(file.to_string_lossy())
+        .map_err(|_| EvolveError::Task(format!("`{}` leads out of the task's folder", file.display())))?;
+    let content = match String::from_utf8(bytes) {
+        Ok(text) => types::FileContent::Text(text),
+        Err(error) => types::FileContent::Base64(STANDARD.encode(error.as_bytes())),
+    };
+    Ok(types::InputFile { path: place, content })
+}
+
+fn from_toml(value: &toml::Value) -> Result<serde_json::Value, EvolveError> {
+    serde_json::to_value(value).map_err(|error| EvolveError::Task(error.to_string()))
+}
