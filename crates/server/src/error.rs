@@ -209,11 +209,11 @@ fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::InputUnreadable
         | ErrorCode::InterpreterMissing
         | ErrorCode::ProgramMissing
+        | ErrorCode::ReviewUnavailable
         | ErrorCode::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::RateLimited | ErrorCode::Busy => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::IsolationUnavailable
         | ErrorCode::ResourcesExhausted
-        | ErrorCode::ReviewUnavailable
         | ErrorCode::AuditUnavailable
         | ErrorCode::GeneratorFailed
         | ErrorCode::ServerGone => StatusCode::SERVICE_UNAVAILABLE,
