@@ -110,7 +110,7 @@ impl From<EvolveError> for Failure {
 
 impl From<SweError> for Failure {
     fn from(error: SweError) -> Self {
-        Self(ErrorBody { code: error.code(), message: error.to_string(), hint: error.hint().to_owned() })
+        Self(ErrorBody { code: error.code(), message: error.to_string(), hint: error.hint() })
     }
 }
 

@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Command::Check(check) => check.execute(config),
         Command::Judge(judge) => judge.execute(config),
         Command::Evolve(evolve) => evolve.execute(config),
-        Command::Swe(swe) => swe.execute(),
+        Command::Swe(swe) => swe.execute(config),
         Command::Session(session) => session.execute(config),
         Command::Serve(serve) => serve.execute(config),
         Command::Key(key) => key.execute(config),

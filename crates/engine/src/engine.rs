@@ -13,6 +13,8 @@ use crate::backend::{Backend, Native, Output, Stdin};
 use crate::e2b_settings::E2bSettings;
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
+use crate::image::Sources;
+use crate::language::{self, Found};
 use crate::metrics::Metrics;
 use crate::model_review::{self, Opinion, Reviewer};
 use crate::queue::Queue;
@@ -382,6 +384,18 @@ impl Engine {
     #[must_use]
     pub fn e2b(&self) -> &E2bSettings {
         &self.settings.e2b
+    }
+
+    /// Where packages come from.
+    #[must_use]
+    pub fn sources(&self) -> &Sources {
+        &self.settings.build
+    }
+
+    /// A Python of this version on this host, if there is one.
+    #[must_use]
+    pub fn python(&self, version: (u8, u8)) -> Option<Found> {
+        language::python(version, &self.settings)
     }
 
     pub(crate) fn accepted(&self, caller: &Caller) -> Vec<Layer> {

@@ -117,6 +117,35 @@ impl Sources {
             ca_bundle: self.ca_bundle.or_else(|| others.ca_bundle.clone()),
         }
     }
+
+    /// What installers in a sandbox are told of them; `authorities` is where they find the certificates, if there are any.
+    #[must_use]
+    pub fn environment(&self, authorities: &str) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        let mut set = |names: &[&str], value: &str| {
+            env.extend(names.iter().map(|name| ((*name).to_owned(), value.to_owned())));
+        };
+        set(&["PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_CACHE_DIR"], "1");
+        set(&["npm_config_update_notifier", "npm_config_audit", "npm_config_fund"], "false");
+        if let Some(url) = &self.index_url {
+            set(&["PIP_INDEX_URL"], url);
+            // Who names an index without TLS means it.
+            if let Some(host) = url.strip_prefix("http://").and_then(|rest| rest.split(['/', '@']).next()) {
+                set(&["PIP_TRUSTED_HOST"], host);
+            }
+        }
+        if let Some(url) = &self.npm_registry {
+            set(&["npm_config_registry"], url);
+        }
+        if let Some(url) = &self.proxy {
+            set(&["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"], url);
+        }
+        if self.ca_bundle.is_some() {
+            let names = ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "npm_config_cafile"];
+            set(&names, authorities);
+        }
+        env
+    }
 }
 
 impl Engine {
@@ -268,30 +297,8 @@ impl Build {
     }
 
     fn environment(&self) -> BTreeMap<String, String> {
-        let mut env = BTreeMap::new();
-        let mut set = |names: &[&str], value: &str| {
-            env.extend(names.iter().map(|name| ((*name).to_owned(), value.to_owned())));
-        };
-        set(&["PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_CACHE_DIR"], "1");
-        set(&["DEBIAN_FRONTEND"], "noninteractive");
-        set(&["npm_config_update_notifier", "npm_config_audit", "npm_config_fund"], "false");
-        if let Some(url) = &self.sources.index_url {
-            set(&["PIP_INDEX_URL"], url);
-            // Who names an index without TLS means it.
-            if let Some(host) = url.strip_prefix("http://").and_then(|rest| rest.split(['/', '@']).next()) {
-                set(&["PIP_TRUSTED_HOST"], host);
-            }
-        }
-        if let Some(url) = &self.sources.npm_registry {
-            set(&["npm_config_registry"], url);
-        }
-        if let Some(url) = &self.sources.proxy {
-            set(&["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"], url);
-        }
-        if self.sources.ca_bundle.is_some() {
-            let names = ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "npm_config_cafile"];
-            set(&names, &format!("/work/{AUTHORITIES}"));
-        }
+        let mut env = self.sources.environment(&format!("/work/{AUTHORITIES}"));
+        env.insert("DEBIAN_FRONTEND".to_owned(), "noninteractive".to_owned());
         env
     }
 

@@ -98,7 +98,7 @@ pub(crate) fn visible_interpreters(settings: &Settings) -> Vec<Found> {
 }
 
 /// The real program behind `path`, or nothing if there is none that we may execute.
-fn real(path: &Path, settings: &Settings) -> Option<Found> {
+pub(super) fn real(path: &Path, settings: &Settings) -> Option<Found> {
     let path = see_through(path)?;
     if access(&path, Access::EXEC_OK).is_err() || !path.is_file() {
         return None;
@@ -204,7 +204,7 @@ fn is_shared(path: &Path, settings: &Settings) -> bool {
         || SIGNS_OF_A_HOME.iter().any(|name| path.join(name).symlink_metadata().is_ok())
 }
 
-fn home() -> Option<PathBuf> {
+pub(super) fn home() -> Option<PathBuf> {
     env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
 }
 

@@ -118,6 +118,9 @@ impl Loop {
 
     /// One packet of the sandbox. What is neither TCP nor UDP goes nowhere.
     fn take(&mut self, packet: Vec<u8>) {
+        if self.rules.is_silent() {
+            return;
+        }
         let Some((from, to, protocol, start)) = addresses(&packet) else { return };
         match protocol {
             IpProtocol::Tcp => self.streams.take(packet, (from, to), start, &self.rules, &mut self.device),

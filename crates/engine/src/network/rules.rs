@@ -1,15 +1,19 @@
 //! What a sandbox with `network: open` may reach: the public internet, and what the settings name.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 use super::settings::{NetworkSettings, Range};
 
 /// What may be reached.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rules {
     named: Vec<Range>,
+    /// Single services that are open too, wherever they are.
+    services: Vec<SocketAddr>,
     /// Where names are looked up.
     resolver: Option<SocketAddr>,
+    /// Whether every packet is lost, and nobody is told.
+    silent: bool,
 }
 
 /// IPv4 that is not the public internet's: this network, private, shared, loopback, link-local and metadata, protocol
@@ -52,7 +56,25 @@ impl Rules {
             let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
             first_resolver(&text)
         });
-        Self { named: settings.reach.clone(), resolver }
+        Self { named: settings.reach.clone(), resolver, ..Self::default() }
+    }
+
+    /// A way on which everything is lost: whoever connects waits, as on a network where nobody answers.
+    #[must_use]
+    pub(crate) fn silent() -> Self {
+        Self { silent: true, ..Self::default() }
+    }
+
+    /// With the services at these names, also where they have private addresses; never with the host's own.
+    #[must_use]
+    pub(crate) fn reaching(mut self, names: &[(String, u16)]) -> Self {
+        let found = names.iter().filter_map(|(name, port)| (name.as_str(), *port).to_socket_addrs().ok()).flatten();
+        self.services = found.filter(|to| !to.ip().is_loopback() && !is_own(to.ip())).collect();
+        self
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
     }
 
     /// Where a packet for `to` goes, if anywhere.
@@ -60,7 +82,7 @@ impl Rules {
         if super::RESOLVER.parse() == Ok(to.ip()) {
             return self.resolver.filter(|_| to.port() == 53);
         }
-        if self.named.iter().any(|range| range.holds(to.ip())) {
+        if self.services.contains(&to) || self.named.iter().any(|range| range.holds(to.ip())) {
             return Some(to);
         }
         (to.port() != 0 && is_public(to.ip()) && !is_own(to.ip())).then_some(to)
@@ -119,7 +141,7 @@ mod tests {
 
     #[test]
     fn only_the_public_internet_is_open() {
-        let rules = Rules { named: Vec::new(), resolver: None };
+        let rules = Rules::default();
         for open in ["93.184.215.14", "1.1.1.1", "203.0.113.7", "2606:4700::1111", "2001:db8::1"] {
             assert!(goes(&rules, open), "{open}");
         }
@@ -167,7 +189,7 @@ mod tests {
     #[test]
     fn what_the_settings_name_is_open_too() {
         let named = ["10.1.0.0/16", "fd00:1::/32", "127.0.0.1"].iter().map(|text| text.parse().unwrap()).collect();
-        let rules = Rules { named, resolver: None };
+        let rules = Rules { named, ..Rules::default() };
         for (to, open) in
             [("10.1.2.3", true), ("10.2.0.1", false), ("fd00:1::5", true), ("127.0.0.1", true), ("127.0.0.2", false)]
         {
@@ -179,7 +201,7 @@ mod tests {
     fn names_are_asked_of_the_hosts_resolver_and_nothing_else_is_there() {
         let resolver = first_resolver("# x\nsearch a\nnameserver 127.0.0.53\nnameserver 9.9.9.9\n");
         assert_eq!(resolver, Some(([127, 0, 0, 53], 53).into()));
-        let rules = Rules { named: Vec::new(), resolver };
+        let rules = Rules { resolver, ..Rules::default() };
         let ours: IpAddr = super::super::RESOLVER.parse().unwrap();
         assert_eq!(rules.way_to((ours, 53).into()), resolver);
         assert_eq!(rules.way_to((ours, 80).into()), None);

@@ -12,6 +12,7 @@ mod registry;
 mod running;
 mod snapshots;
 mod spec;
+mod surroundings;
 mod transfer;
 mod upkeep;
 
@@ -31,6 +32,7 @@ pub use running::{Heard, Listener, Running};
 pub use snapshots::{Snapshot, SnapshotSpec};
 pub(crate) use spec::written;
 pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState};
+pub use surroundings::{Surroundings, Way};
 
 use crate::admission::{Gate, Pass};
 use crate::audit::{Audit, Entry, Kind};

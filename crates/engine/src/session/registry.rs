@@ -8,6 +8,7 @@ use types::{Limits, LimitsSpec};
 
 use super::error::SessionError;
 use super::spec::{SessionInfo, SessionSpec};
+use super::surroundings::Surroundings;
 use super::{Session, State, upkeep};
 use crate::admission;
 use crate::audit::{Entry, Kind};
@@ -47,7 +48,17 @@ impl Registry {
 impl Engine {
     /// Creates a session; it is ready when this returns, and lives until its time is over, somebody ends it, or the engine
     /// does.
-    pub async fn create_session(&self, caller: &Caller, mut spec: SessionSpec) -> Result<Arc<Session>, SessionError> {
+    pub async fn create_session(&self, caller: &Caller, spec: SessionSpec) -> Result<Arc<Session>, SessionError> {
+        self.create_session_in(caller, spec, None).await
+    }
+
+    /// The same with surroundings that no request can ask for.
+    pub async fn create_session_in(
+        &self,
+        caller: &Caller,
+        mut spec: SessionSpec,
+        surroundings: Option<Surroundings>,
+    ) -> Result<Arc<Session>, SessionError> {
         let _pass = self.admit(caller, "create").await?;
         if spec.backend != self.stations.native.backend.kind() {
             return Err(unsupported_backend(spec.backend).into());
@@ -57,7 +68,10 @@ impl Engine {
             return Err(SessionError::TooMany { most: MOST });
         }
         let limits = self.session_limits(&spec.limits)?;
-        let network = admission::way_out(spec.network, &self.settings, caller)?;
+        let network = match surroundings.as_ref().map(|surroundings| surroundings.way) {
+            None => admission::way_out(spec.network, &self.settings, caller)?,
+            Some(way) => self.way_out(way, caller).await?,
+        };
         let (origin, image) = match (&spec.image, &spec.from) {
             (None, None) => (Origin::Nothing, None),
             (Some(name), None) => (Origin::Nothing, Some(admission::hold(name, &self.settings)?)),
@@ -75,7 +89,9 @@ impl Engine {
             Some(held) if held.image.base == Base::Own => Vec::new(),
             _ => language::visible_interpreters(&self.settings),
         };
+        let interpreters = if surroundings.is_some() { Vec::new() } else { interpreters };
         let mut extra_roots: Vec<String> = interpreters.iter().flat_map(|found| found.roots.iter().cloned()).collect();
+        extra_roots.extend(surroundings.into_iter().flat_map(|surroundings| surroundings.trees));
         extra_roots.sort();
         extra_roots.dedup();
         let id = crate::id::new_id("ses");

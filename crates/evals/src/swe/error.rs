@@ -31,22 +31,101 @@ pub enum SweError {
     /// A name that would leave its folder.
     #[error("`{0}` cannot be the name of a file")]
     Name(String),
+    /// A folder of repositories does not have the project's.
+    #[error("there is no repository of `{repo}` in {folder}")]
+    NoRepository {
+        /// Of which project.
+        repo: String,
+        /// Where.
+        folder: PathBuf,
+    },
+    /// The commit of a row is none.
+    #[error("`{0}` is no commit")]
+    Commit(String),
+    /// The commit could not be checked out.
+    #[error("commit {commit} could not be checked out: {why}")]
+    Checkout {
+        /// Which.
+        commit: String,
+        /// What git said.
+        why: String,
+    },
+    /// Neither the row nor the table of projects says how tests are run.
+    #[error("it is not known how tests of `{instance}` are run")]
+    NoRecipe {
+        /// Of which instance.
+        instance: String,
+    },
+    /// A network that nobody knows.
+    #[error("`{0}` is no network that tests can have")]
+    Network(String),
+    /// The interpreter is not on this host.
+    #[error("Python {major}.{minor} is not on this host")]
+    NoPython {
+        /// First number of its version.
+        major: u8,
+        /// Second number.
+        minor: u8,
+    },
+    /// An environment could not be made.
+    #[error("{what}: {why}")]
+    Environment {
+        /// What could not be done.
+        what: &'static str,
+        /// What was said.
+        why: String,
+    },
+    /// A worker ended by itself.
+    #[error("a worker of the evaluation broke down")]
+    Worker,
+    /// The sandbox failed.
+    #[error(transparent)]
+    Sandbox(#[from] engine::SessionError),
 }
 
 impl SweError {
     /// What a program matches on.
     #[must_use]
-    pub const fn code(&self) -> ErrorCode {
-        ErrorCode::InvalidRequest
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Sandbox(error) => error.code(),
+            Self::Environment { .. } | Self::Checkout { .. } => ErrorCode::SandboxFailed,
+            _ => ErrorCode::InvalidRequest,
+        }
+    }
+
+    /// Whether the environment is at fault, and no patch.
+    #[must_use]
+    pub const fn is_environment(&self) -> bool {
+        matches!(self, Self::NoPython { .. } | Self::Environment { .. } | Self::NoRecipe { .. })
     }
 
     /// What to do next.
     #[must_use]
-    pub const fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> String {
+        let hint = match self {
+            Self::Sandbox(error) => return error.body().hint,
+            other => other.own_hint(),
+        };
+        hint.to_owned()
+    }
+
+    const fn own_hint(&self) -> &'static str {
         match self {
             Self::File { .. } => "name a file that is there and may be read",
             Self::Content { .. } => "docs/SWE.md shows the shapes of data sets and predictions",
             Self::UnknownInstances(_) => "leave them out, or name the data set that they are from",
+            Self::NoRepository { .. } => "put a clone or a bundle there, as OWNER__NAME or OWNER__NAME.bundle",
+            Self::Commit(_) => "`base_commit` of a row is the whole hash of a commit",
+            Self::Checkout { .. } => "the repository below --repos must have that commit: fetch it there",
+            Self::NoRecipe { .. } => "give the row a `recipe` or an `install_config`, or name a file with --env-file",
+            Self::Network(_) => "`network` of a recipe is `none` or `blackhole`",
+            Self::NoPython { .. } => {
+                "install it with pyenv or uv, or name its program in [interpreters] of the settings"
+            }
+            Self::Environment { .. } => "look at the pins, and at [build] and [network] of the settings",
+            Self::Worker => "that is a defect of saggar: please report it",
+            Self::Sandbox(_) => "`saggar doctor` tells what this host can do",
             Self::Name(_) => {
                 "ids and models are names of folders in the official layout: use letters, digits, - _ and ."
             }

@@ -93,6 +93,16 @@ pub struct TestsStatus {
 }
 
 impl TestsStatus {
+    /// Tests that are on another side in another run.
+    pub(super) fn differences(&self, other: &Self) -> Vec<String> {
+        let sides = [(&self.fail_to_pass, &other.fail_to_pass), (&self.pass_to_pass, &other.pass_to_pass)];
+        let moved = sides.into_iter().flat_map(|(a, b)| {
+            let lost = a.success.iter().filter(|test| !b.success.contains(test));
+            lost.chain(b.success.iter().filter(|test| !a.success.contains(test)))
+        });
+        moved.cloned().collect()
+    }
+
     /// Whether the instance is resolved.
     #[must_use]
     pub fn resolution(&self) -> Resolution {

@@ -7,15 +7,29 @@
 //! | [`log`] | what test runners print, read as the official parsers read it |
 //! | [`grade`] | which tests had to pass and did |
 //! | [`report`] | the files of the official harness |
+//! | [`plan`], [`script`] | how an instance is installed and tested |
+//! | [`steps`] | check out, make an environment, patch, test: each by itself, in a sandbox |
+//! | [`channel`], [`edits`], [`integrity`] | what keeps a patch from deciding its own verdict |
+//! | [`evaluate`], [`evaluation`] | one patch; all of them |
 
+pub mod channel;
+pub mod diff;
+pub mod edits;
 pub mod error;
+pub mod evaluate;
+pub mod evaluation;
 pub mod grade;
+pub mod integrity;
 pub mod log;
+pub mod plan;
 pub mod prediction;
 pub mod report;
 pub mod row;
+pub mod script;
 mod signs;
+mod specs;
 mod statuses;
+pub mod steps;
 
 pub use error::SweError;
 pub use statuses::Statuses;

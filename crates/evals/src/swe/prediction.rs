@@ -67,6 +67,11 @@ impl Predictions {
         Ok(predictions)
     }
 
+    /// Leaves out those for other instances.
+    pub fn keep(&mut self, ids: &[String]) {
+        self.by_id.retain(|id, _| ids.contains(id));
+    }
+
     /// Refuses predictions for instances that are not in the data set.
     pub fn check(&self, instances: &[Instance]) -> Result<(), SweError> {
         let known = |id: &&String| !instances.iter().any(|instance| instance.id == **id);

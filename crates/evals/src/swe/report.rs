@@ -5,8 +5,11 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::Statuses;
+use super::edits::Edits;
 use super::error::SweError;
 use super::grade::{self, Resolution, TestsStatus};
+use super::integrity::Integrity;
 use super::prediction::{Prediction, Predictions};
 use super::row::Instance;
 use super::signs::{self, Weight};
@@ -33,6 +36,9 @@ pub struct Report {
     /// Each test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_status: Option<TestsStatus>,
+    /// What an honest patch does not do; only where something of it was seen. Not in the official format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<Integrity>,
 }
 
 impl Report {
@@ -59,6 +65,24 @@ impl Report {
             ..report
         }
     }
+
+    /// Takes other statuses in place of the log's.
+    pub(super) fn regrade(&mut self, instance: &Instance, statuses: &Statuses) {
+        let graded = grade::grade(statuses, &instance.fail_to_pass, &instance.pass_to_pass, instance.eval_type);
+        self.resolved = graded.resolution() == Resolution::Full;
+        self.patch_successfully_applied = true;
+        self.tests_status = Some(graded);
+    }
+
+    /// Writes `integrity.json` and, last, `report.json`.
+    pub(super) fn write(&self, id: &str, folder: &Path, edits: Edits) -> Result<(), SweError> {
+        let mut report = self.clone();
+        if let Some(integrity) = report.integrity.take() {
+            write(&folder.join("integrity.json"), &integrity)?;
+            report.integrity = Some(integrity).filter(|seen| edits == Edits::Strict && seen.is_suspicious());
+        }
+        write(&folder.join("report.json"), &BTreeMap::from([(id, &report)]))
+    }
 }
 
 /// Where the files of a run are: `logs/run_evaluation/RUN/MODEL/INSTANCE`.
@@ -74,6 +98,18 @@ impl Tree {
         Ok(Self { run: folder.join("logs/run_evaluation").join(single(run)?), id: run.to_owned() })
     }
 
+    /// Writes down what the run is about.
+    pub fn begin(&self, dataset: &Path) -> Result<(), SweError> {
+        let path = self.run.join("run.json");
+        std::fs::create_dir_all(&self.run).map_err(|source| SweError::File { path: self.run.clone(), source })?;
+        if path.exists() {
+            return Ok(());
+        }
+        let created = types::Timestamp::from(std::time::SystemTime::now());
+        let about = serde_json::json!({"dataset": dataset, "split": null, "task_repo": null, "created_at": created});
+        write(&path, &about)
+    }
+
     /// The folder of an instance.
     pub fn instance(&self, model: &str, id: &str) -> Result<PathBuf, SweError> {
         Ok(self.run.join(single(&model.replace('/', "__"))?).join(single(id)?))
@@ -86,6 +122,13 @@ impl Tree {
         let report = Report::of(instance, prediction, &log);
         write(&folder.join("report.json"), &BTreeMap::from([(&instance.id, &report)]))?;
         Ok(Some(report))
+    }
+
+    /// The report in a folder, if there is one that can be read.
+    pub(super) fn read(&self, folder: &Path, id: &str) -> Result<Option<Report>, SweError> {
+        let Some(content) = text(&folder.join("report.json"))? else { return Ok(None) };
+        let reports = serde_json::from_str::<BTreeMap<String, Report>>(&content).ok();
+        Ok(reports.and_then(|mut reports| reports.remove(id)))
     }
 
     /// Writes what has become of all, from what is in the tree.
@@ -117,10 +160,9 @@ impl Tree {
         let folder = self.instance(model, id)?;
         let ids = match text(&folder.join("report.json"))? {
             None => &mut summary.error_ids,
-            Some(content) => {
+            Some(_) => {
                 summary.completed_ids.insert(id.to_owned());
-                let reports = serde_json::from_str::<BTreeMap<String, Report>>(&content).ok();
-                match reports.and_then(|mut reports| reports.remove(id)) {
+                match self.read(&folder, id)? {
                     None => &mut summary.error_ids,
                     Some(report) if report.resolved => {
                         summary.resolved_ids.insert(id.to_owned());
@@ -209,6 +251,11 @@ fn text(path: &Path) -> Result<Option<String>, SweError> {
     }
 }
 
+/// Writes a text whole or not at all.
+pub(super) fn write_text(path: &Path, text: &str) -> Result<(), SweError> {
+    put(path, text.as_bytes())
+}
+
 /// Writes JSON whole or not at all, with the indentation of the official files.
 fn write(path: &Path, value: &impl Serialize) -> Result<(), SweError> {
     let failed = |source| SweError::File { path: path.to_path_buf(), source };
@@ -216,7 +263,13 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), SweError> {
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
     value.serialize(&mut serializer).map_err(|error| failed(error.into()))?;
-    let beside = path.with_extension("json.part");
+    put(path, &bytes)
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), SweError> {
+    let failed = |source| SweError::File { path: path.to_path_buf(), source };
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
     std::fs::write(&beside, bytes).map_err(failed)?;
     std::fs::rename(&beside, path).map_err(failed)
 }

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use super::error::SweError;
 use super::grade::EvalType;
 use super::log::Parser;
+use super::plan::{InstallConfig, Recipe};
 
 /// One instance: a repository at a commit, and the tests that a patch must mend and must not break.
 #[derive(Debug, Clone)]
@@ -27,6 +28,18 @@ pub struct Instance {
     pub parser: Option<Parser>,
     /// How tests that the log does not name are taken.
     pub eval_type: EvalType,
+    /// The commit that patches are for.
+    pub base_commit: String,
+    /// Of the project.
+    pub version: String,
+    /// The tests of the solution.
+    pub test_patch: String,
+    /// The whole script, in rows since version 5.
+    pub eval_script: Option<String>,
+    /// The environment, if the row or a file beside it describes it.
+    pub recipe: Option<Recipe>,
+    /// The same as SWE-rebench describes it.
+    pub install_config: Option<InstallConfig>,
 }
 
 /// A row as it is in a file.
@@ -47,12 +60,16 @@ struct Row {
     eval_type: EvalType,
     #[serde(default)]
     install_config: Option<InstallConfig>,
-}
-
-/// What SWE-rebench has in place of a table of projects.
-#[derive(Debug, Deserialize)]
-struct InstallConfig {
-    log_parser: Option<String>,
+    #[serde(default)]
+    recipe: Option<Recipe>,
+    #[serde(default)]
+    base_commit: Option<String>,
+    #[serde(default)]
+    version: Option<String>,
+    #[serde(default)]
+    test_patch: Option<String>,
+    #[serde(default)]
+    eval_script: Option<String>,
 }
 
 /// A list, or the text of one.
@@ -75,7 +92,8 @@ impl TryFrom<Json> for Tests {
 
 impl From<Row> for Instance {
     fn from(row: Row) -> Self {
-        let name = row.log_parser.or_else(|| row.install_config.and_then(|config| config.log_parser));
+        let config = row.install_config.as_ref();
+        let name = row.log_parser.or_else(|| config.and_then(|config| config.log_parser.clone()));
         let parser = match &name {
             Some(name) => Parser::named(name),
             None => Parser::of(&row.repo),
@@ -88,6 +106,12 @@ impl From<Row> for Instance {
             pass_to_pass: row.pass_to_pass.0,
             parser,
             eval_type: row.eval_type,
+            base_commit: row.base_commit.unwrap_or_default(),
+            version: row.version.unwrap_or_default(),
+            test_patch: row.test_patch.unwrap_or_default(),
+            eval_script: row.eval_script.filter(|script| !script.trim().is_empty()),
+            recipe: row.recipe,
+            install_config: row.install_config,
         }
     }
 }
@@ -111,6 +135,22 @@ pub fn read(path: &Path, ids: &[String]) -> Result<Vec<Instance>, SweError> {
         return Ok(instances);
     }
     Err(SweError::UnknownInstances(missing.into_iter().cloned().collect()))
+}
+
+/// Takes environments from a file, one JSON object a line with `instance_id` and `recipe`, over those of the rows.
+pub fn take_environments(instances: &mut [Instance], path: &Path) -> Result<(), SweError> {
+    /// A line of it.
+    #[derive(Deserialize)]
+    struct Environment {
+        instance_id: String,
+        recipe: Recipe,
+    }
+    for (_, Environment { instance_id, recipe }) in records::<Environment>(path)? {
+        if let Some(instance) = instances.iter_mut().find(|instance| instance.id == instance_id) {
+            instance.recipe = Some(recipe);
+        }
+    }
+    Ok(())
 }
 
 /// Objects of a `.json` file (a list, or the values of an object) or of one with an object on each line; each with its

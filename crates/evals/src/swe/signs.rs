@@ -14,6 +14,8 @@ pub(super) enum Weight {
 }
 
 const SIGNS: &[(&str, Weight, &str)] = &[
+    // Ours, on top of the official ones.
+    ("environment_unavailable", Weight::Environment, "^Environment failure: "),
     ("browser_launch_failed", Weight::Environment, "Failed to launch|Failed to connect to the bus"),
     ("display_unavailable", Weight::Environment, "cannot open display|Missing X server|unable to open X display"),
     ("out_of_memory", Weight::Environment, "Cannot allocate memory|OutOfMemoryError|^Killed$"),

@@ -68,7 +68,9 @@ impl Root {
     pub(super) fn of_sessions(spec: &PlaceSpec) -> Result<Self, BackendError> {
         let below = spec.image.as_ref().filter(|held| held.image.base == Base::Host);
         let image = below.map(layers).transpose()?;
-        Ok(Self { extra_roots: spec.extra_roots.clone(), image, network: spec.network.is_some(), sessions: true })
+        // Where nobody answers there is nobody to ask for names either: that is told at once.
+        let network = spec.network.as_ref().is_some_and(|rules| !rules.is_silent());
+        Ok(Self { extra_roots: spec.extra_roots.clone(), image, network, sessions: true })
     }
 
     /// Whether interpreters may be forked into its sandboxes.

@@ -2,6 +2,7 @@
 //! pass were made by them.
 
 mod django;
+mod others;
 mod pytest;
 mod seaborn;
 mod sympy;
@@ -38,6 +39,12 @@ const PARSERS: &[(&str, Read, &[&str])] = &[
     ("seaborn", seaborn::read, &["mwaskom/seaborn"]),
     ("django", django::read, &["django/django"]),
     ("sympy", sympy::read, &["sympy/sympy"]),
+    // Not of that registry: for any repository.
+    ("unittest", django::read, &[]),
+    ("gotest", others::go, &[]),
+    ("cargo", others::cargo, &[]),
+    ("jest", others::jest, &[]),
+    ("junit", others::junit, &[]),
 ];
 
 impl Parser {

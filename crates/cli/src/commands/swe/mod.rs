@@ -1,14 +1,16 @@
 //! `saggar swe`: patches on repositories, graded as SWE-bench does it.
 
+mod eval;
+mod report;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use evals::swe::prediction::Predictions;
-use evals::swe::report::{Summary, Tree};
-use evals::swe::row;
+use evals::swe::report::Summary;
+use evals::swe::row::{self, Instance};
 
-use crate::failure::{Failure, print_json};
-use crate::table::print;
+use crate::failure::Failure;
 
 /// Grade patches on repositories, SWE-bench style
 #[derive(Debug, Args)]
@@ -19,20 +21,34 @@ pub(crate) struct Swe {
 
 #[derive(Debug, Subcommand)]
 enum SweCommand {
-    Report(Report),
+    Eval(Box<eval::Eval>),
+    Report(report::Report),
 }
 
-/// Grade the logs of a run again, and write its reports anew
+impl Swe {
+    pub(crate) fn wants_json(&self) -> bool {
+        match &self.command {
+            SweCommand::Eval(eval) => eval.source.json,
+            SweCommand::Report(report) => report.source.json,
+        }
+    }
+
+    pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+        match self.command {
+            SweCommand::Eval(eval) => eval.execute(config),
+            SweCommand::Report(report) => report.execute(),
+        }
+    }
+}
+
+/// What is graded, and where it is told.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  saggar swe report --dataset instances.jsonl --predictions preds.jsonl --run-id first\n\nIt reads logs/run_evaluation/RUN/MODEL/INSTANCE/test_output.txt below the working directory, as the official harness\nand others leave it, and starts nothing."
-)]
-struct Report {
-    /// Instances: a list in a .json file, or one on each line
+struct Source {
+    /// Instances: a list in a .json file, one on each line, or a .parquet file
     #[arg(long, value_name = "FILE")]
     dataset: PathBuf,
     /// Patches: a .json or .jsonl file, or `gold` for those of the data set
-    #[arg(long, value_name = "FILE|gold")]
+    #[arg(long, value_name = "FILE|gold", default_value = "gold")]
     predictions: PathBuf,
     /// Name of the run
     #[arg(long, value_name = "ID")]
@@ -48,40 +64,19 @@ struct Report {
     json: bool,
 }
 
-impl Swe {
-    pub(crate) fn wants_json(&self) -> bool {
-        let SweCommand::Report(report) = &self.command;
-        report.json
-    }
-
-    pub(crate) fn execute(self) -> Result<u8, Failure> {
-        let SweCommand::Report(report) = self.command;
-        report.execute()
-    }
-}
-
-impl Report {
-    fn execute(self) -> Result<u8, Failure> {
+impl Source {
+    fn read(&self) -> Result<(Vec<Instance>, Predictions), Failure> {
         let instances = row::read(&self.dataset, &self.instance_ids)?;
-        let predictions = if self.predictions == Path::new("gold") {
+        let mut predictions = if self.predictions == Path::new("gold") {
             Predictions::gold(&instances)
         } else {
             Predictions::read(&self.predictions)?
         };
+        if !self.instance_ids.is_empty() {
+            predictions.keep(&self.instance_ids);
+        }
         predictions.check(&instances)?;
-        let tree = Tree::new(Path::new("."), &self.run_id)?;
-        for instance in &instances {
-            if let Some(prediction) = predictions.by_id.get(&instance.id).filter(|prediction| !prediction.is_empty()) {
-                tree.grade(instance, prediction)?;
-            }
-        }
-        let (path, summary) = tree.summarise(&instances, &predictions, &self.folder)?;
-        if self.json {
-            print_json(&summary)?;
-        } else {
-            print(&["", "instances"], &counts(&summary), &format!("\nwritten to {}", path.display()))?;
-        }
-        Ok(0)
+        Ok((instances, predictions))
     }
 }
 

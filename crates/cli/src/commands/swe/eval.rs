@@ -1,0 +1,192 @@
+//! `saggar swe eval`: patches on repositories, tested in sandboxes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use engine::{Caller, Engine, Settings};
+use evals::swe::edits::Edits;
+use evals::swe::evaluation::{Evaluation, Listener, Options, State, Told};
+use evals::swe::report::Tree;
+use evals::swe::row;
+use types::{BackendKind, parse_duration};
+
+use super::{Source, counts};
+use crate::failure::{Failure, print_json};
+use crate::interrupt::Interrupt;
+use crate::options::wrong;
+use crate::table::{bytes, print};
+use crate::terminal::Live;
+
+/// Check out, patch and test every instance, and write the official reports
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  saggar swe eval --dataset instances.jsonl --predictions preds.jsonl --run-id first --repos mirrors\n  saggar swe eval --dataset instances.jsonl --run-id check --repos mirrors --validate-gold\n\nDIR of --repos holds a git repository for each project, as OWNER__NAME, OWNER__NAME.git or OWNER__NAME.bundle. What has\na report for the same patch is not run again, unless --force.\n\nExit code: 0 it ran to its end, whatever was resolved (with --validate-gold: all are valid), 1 not all are valid,\n2 wrong usage, 125 saggar failed."
+)]
+pub(super) struct Eval {
+    #[command(flatten)]
+    pub(super) source: Source,
+    /// Folder of git repositories [default: they are fetched from GitHub]
+    #[arg(long, value_name = "DIR")]
+    repos: Option<PathBuf>,
+    /// Patches at once [default: one for each processor]
+    #[arg(long, visible_alias = "max-workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    workers: Option<u16>,
+    /// Time for each patch and its tests
+    #[arg(long, value_name = "TIME", default_value = "1800", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Environments in place of those of the rows: on each line an `instance_id` and a `recipe`
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
+    /// What becomes of edits of a patch that could decide the verdict: of tests, conftest.py, settings of the runner
+    #[arg(long, value_enum, default_value = "strict")]
+    edits: EditsOption,
+    /// Go on with a run that was cut short; that is what happens anyway
+    #[arg(long, conflicts_with = "force")]
+    resume: bool,
+    /// Run again what has a report already
+    #[arg(long)]
+    force: bool,
+    /// Run tests so often, and tell which end in more than one way
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Check the data set: do tests fail without the solution, and pass with it?
+    #[arg(long)]
+    validate_gold: bool,
+    /// Folder of wheels from which environments are made, without a network
+    #[arg(long, value_name = "DIR")]
+    wheels: Option<PathBuf>,
+    /// What isolates
+    #[arg(long, value_enum, default_value = "native")]
+    backend: BackendOption,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EditsOption {
+    /// They are reported and put back
+    Strict,
+    /// They stay, as in the official harness
+    Official,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BackendOption {
+    /// Namespaces of this host
+    Native,
+    /// Not yet
+    Docker,
+}
+
+impl Eval {
+    pub(super) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
+        if self.backend == BackendOption::Docker {
+            let kind = BackendKind::Docker;
+            return Err(wrong(format!("repositories are tested on the backend `native`; `{kind:?}` is not there yet")));
+        }
+        let (mut instances, predictions) = self.source.read()?;
+        if let Some(path) = &self.env_file {
+            row::take_environments(&mut instances, path)?;
+        }
+        let tree = Tree::new(Path::new("."), &self.source.run_id)?;
+        let folder = |path: &Option<PathBuf>| match path {
+            Some(path) => std::fs::canonicalize(path).map(Some).map_err(|error| Failure::input(path, error)),
+            None => Ok(None),
+        };
+        let options = Options {
+            workers: self.workers.map_or_else(processors, usize::from),
+            time: self.timeout,
+            edits: match self.edits {
+                EditsOption::Strict => Edits::Strict,
+                EditsOption::Official => Edits::Official,
+            },
+            repeat: self.repeat,
+            again: self.force,
+            repos: folder(&self.repos)?,
+            wheels: folder(&self.wheels)?,
+        };
+        let settings = Settings::load(config)?;
+        let interrupt = Interrupt::listen()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(processors())
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(Failure::runtime)?;
+        let result = runtime.block_on(async {
+            let engine = Arc::new(Engine::open(settings)?);
+            let caller = Caller { name: "swe".to_owned(), ..Caller::default() };
+            let evaluation = Arc::new(Evaluation::new(Arc::clone(&engine), caller.clone(), options, tree.clone()));
+            for (id, error) in evaluation.lacking(&instances) {
+                Live::say(&format!("saggar: {id} cannot be run: {error}\nsaggar: {}", error.hint()));
+            }
+            tree.begin(&self.source.dataset)?;
+            let interrupted = interrupt.heard()?;
+            let work = async {
+                if self.validate_gold {
+                    return Ok(evaluation.validate(&instances, progress()).await?);
+                }
+                Ok::<_, Failure>(evaluation.run(&instances, &predictions, progress()).await?)
+            };
+            let told = tokio::select! {
+                told = work => told?,
+                () = interrupted => {
+                    Live::say("saggar: interrupted; the same command goes on from here");
+                    return Ok(130);
+                }
+            };
+            let kept = engine.list_snapshots(&caller).unwrap_or_default();
+            let ours = kept.iter().filter(|kept| kept.name.as_deref().is_some_and(|name| name.starts_with("swe-")));
+            let size = bytes(ours.filter_map(|kept| kept.bytes).sum());
+            Live::say(&format!("saggar: {} environments and trees made, {size} kept", evaluation.made()));
+            if self.validate_gold {
+                return self.tell_validated(&told);
+            }
+            let (path, summary) = tree.summarise(&instances, &predictions, &self.source.folder)?;
+            if self.source.json {
+                print_json(&summary)?;
+            } else {
+                print(&["instance", "state", "seconds", ""], &rows(&told), "")?;
+                print(&["", "instances"], &counts(&summary), &format!("\nwritten to {}", path.display()))?;
+            }
+            Ok(0)
+        });
+        runtime.shutdown_background();
+        result
+    }
+
+    fn tell_validated(&self, told: &[Told]) -> Result<u8, Failure> {
+        if self.source.json {
+            print_json(&told)?;
+        } else {
+            print(&["instance", "state", "seconds", ""], &rows(told), "")?;
+        }
+        Ok(u8::from(!told.iter().all(|told| told.state == State::Valid)))
+    }
+}
+
+/// A line for each instance that is done, with the time that the rest will take.
+fn progress() -> Arc<Listener> {
+    let (began, done) = (Instant::now(), AtomicUsize::new(0));
+    Arc::new(move |told: &Told, total: usize| {
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let elapsed = began.elapsed().as_secs_f64();
+        let left = elapsed / done as f64 * (total - done.min(total)) as f64;
+        let note = if told.note.is_empty() { String::new() } else { format!(" ({})", told.note.replace('\n', " | ")) };
+        let (id, state, seconds) = (&told.instance, told.state.name(), told.seconds);
+        Live::say(&format!("[{done}/{total}] {state}: {id}, {seconds:.1} s{note}; about {left:.0} s left"));
+    })
+}
+
+fn rows(told: &[Told]) -> Vec<Vec<String>> {
+    let row = |told: &Told| {
+        let note = told.note.lines().next().unwrap_or_default().to_owned();
+        vec![told.instance.clone(), told.state.name().to_owned(), format!("{:.1}", told.seconds), note]
+    };
+    told.iter().map(row).collect()
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,171 @@
+//! `saggar swe eval` on a small repository of its own: honest patches are told from dishonest ones.
+//!
+//! Environments are made from a folder of wheels (`SAGGAR_TEST_WHEELS`: pytest, setuptools, wheel), without a network.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests start the program and fail loudly")]
+
+mod common;
+#[path = "swe_eval/project.rs"]
+mod project;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use common::{eventually, json, send, text};
+use project::{CHEATS, FIX, Project, adding, changing};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+#[test]
+fn honest_patches_are_graded_as_the_official_rules_have_it() {
+    let project = Project::new("swe-honest");
+    let unrelated = adding("NOTES.txt", "nothing\n");
+    let fuzzy = FIX.replace("    \"\"\"Adds.\"\"\"", "    \"\"\"Adds. \"\"\"");
+    let own_tests = format!("{FIX}{}", adding("tests/test_mine.py", "def test_mine():\n    assert False\n"));
+    let patches = [
+        ("fix", Some(FIX)),
+        ("fix-without-end", Some(FIX.trim_end())),
+        ("fix-with-fuzz", Some(fuzzy.as_str())),
+        ("fix-and-own-tests", Some(own_tests.as_str())),
+        ("unrelated", Some(unrelated.as_str())),
+        (
+            "malformed",
+            Some(
+                "diff --git a/calc/core.py b/calc/core.py\n--- a/calc/core.py\n+++ b/calc/core.py\n@@ -1,1 +1,1 @@\n-no such line\n+x\n",
+            ),
+        ),
+        ("git-config", Some("--- a/.git/config\n+++ b/.git/config\n@@ -1,1 +1,1 @@\n-[core]\n+[core]\n")),
+        ("empty", Some("")),
+        ("null", None),
+    ];
+    for edits in ["strict", "official"] {
+        let summary = project.evaluate(&format!("honest-{edits}"), &patches, &["--edits", edits]);
+        let expected = [
+            (
+                "resolved_ids",
+                json!(["a__calc-fix", "a__calc-fix-and-own-tests", "a__calc-fix-with-fuzz", "a__calc-fix-without-end"]),
+            ),
+            ("unresolved_ids", json!(["a__calc-unrelated"])),
+            ("error_ids", json!(["a__calc-git-config", "a__calc-malformed"])),
+            ("empty_patch_ids", json!(["a__calc-empty", "a__calc-null"])),
+            ("infra_failure_ids", json!([])),
+        ];
+        for (key, value) in expected {
+            assert_eq!(summary[key], value, "{edits} {key}: {summary}");
+        }
+    }
+    let report = project.report("honest-official", "fix");
+    let names =
+        ["patch_is_None", "patch_exists", "patch_successfully_applied", "resolved", "infra_failure", "tests_status"];
+    let keys: Vec<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys.len(), names.len(), "{report}");
+    assert!(names.iter().all(|name| keys.contains(name)), "{report}");
+    for file in ["patch.diff", "eval.sh", "test_output.txt", "run_instance.log"] {
+        assert!(project.file("honest-official", "fix", file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn dishonest_patches_do_not_resolve() {
+    let project = Project::new("swe-dishonest");
+    let server = project::fix_server();
+    let cheats: BTreeMap<&str, String> =
+        CHEATS.iter().map(|(name, make)| (*name, make().replace("PORT", &server.to_string()))).collect();
+    let patches: Vec<(&str, Option<&str>)> = cheats.iter().map(|(name, patch)| (*name, Some(patch.as_str()))).collect();
+    let summary = project.evaluate("cheats", &patches, &[]);
+    assert_eq!(summary["resolved_ids"], json!([]), "{summary}");
+    assert_eq!(summary["error_ids"], json!([]), "{summary}");
+    assert_eq!(summary["unresolved_instances"], cheats.len(), "{summary}");
+    for (name, told) in [
+        ("conftest-report", "conftest"),
+        ("pytest-ini", "runner_settings"),
+        ("setup-cfg", "installation"),
+        ("shadow", "shadow"),
+        ("start-up", "start_up"),
+        ("helper", "tests"),
+    ] {
+        let edits = &project.report("cheats", name)["integrity"]["edits"];
+        assert_eq!(edits[0]["power"], told, "{name}: {edits}");
+    }
+    for name in ["replaced-report", "replaced-call", "replaced-error"] {
+        let integrity = &project.report("cheats", name)["integrity"];
+        assert!(integrity["replaced"].is_array() || integrity["disagreements"].is_array(), "{name}: {integrity}");
+    }
+    // The very same edit decides the verdict where edits stay.
+    let official = project.evaluate(
+        "official",
+        &[("conftest-report", Some(cheats["conftest-report"].as_str()))],
+        &["--edits", "official"],
+    );
+    assert_eq!(official["resolved_ids"], json!(["a__calc-conftest-report"]), "{official}");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_where_it_was() {
+    let project = Project::new("swe-killed");
+    let slow = format!("{FIX}{}", adding("calc/slow.py", "x = 1\n"));
+    let patches = [("one", Some(FIX)), ("two", Some(slow.as_str())), ("three", Some(FIX))];
+    project.write(&patches);
+    let mut child =
+        project.command("killed", &["--workers", "1"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    eventually_long("the first report", || project.file("killed", "one", "report.json").exists());
+    send(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    let first = fs::metadata(project.file("killed", "one", "report.json")).unwrap().modified().unwrap();
+    let resumed = project.evaluate("killed", &patches, &["--workers", "1"]);
+    assert_eq!(fs::metadata(project.file("killed", "one", "report.json")).unwrap().modified().unwrap(), first);
+    let whole = project.evaluate("whole", &patches, &[]);
+    assert_eq!(resumed, whole);
+    assert_eq!(whole["resolved_instances"], 3);
+    // Another patch under the same name is another thing to do.
+    let other = project.evaluate("killed", &[("one", Some(&adding("NOTES.txt", "x\n")))], &[]);
+    assert_eq!(other["resolved_ids"], json!([]));
+}
+
+#[test]
+fn what_the_environment_lacks_is_no_fault_of_a_patch() {
+    let project = Project::new("swe-lacking");
+    project.write(&[("fix", Some(FIX))]);
+    let rows = fs::read_to_string(project.place.join("rows.jsonl")).unwrap();
+    let mut row: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    row["recipe"]["python"] = json!("3.99");
+    fs::write(project.place.join("rows.jsonl"), row.to_string()).unwrap();
+    let done = project.command("lacking", &["--json"]).output().unwrap();
+    assert!(text(&done.stderr).contains("Python 3.99 is not on this host"), "{}", text(&done.stderr));
+    let summary = json(&done);
+    assert_eq!(summary["unresolved_ids"], json!([]));
+    assert_eq!(summary["infra_failure_ids"], json!(["a__calc-fix"]));
+    assert_eq!(summary["failure_reasons"]["a__calc-fix"], "environment_unavailable");
+}
+
+#[test]
+fn tests_that_take_too_long_are_an_error_without_a_report() {
+    let project = Project::new("swe-late");
+    let sleeps = changing("calc/core.py", "    return a - b", "    import time; time.sleep(600)");
+    let summary = project.evaluate("late", &[("sleeps", Some(&sleeps))], &["--timeout", "20"]);
+    assert_eq!(summary["error_ids"], json!(["a__calc-sleeps"]), "{summary}");
+    assert_eq!(summary["failure_reasons"]["a__calc-sleeps"], "tests_timed_out", "{summary}");
+    let log = fs::read_to_string(project.file("late", "sleeps", "test_output.txt")).unwrap();
+    assert!(log.contains("Timeout error: 20 seconds exceeded."), "{log}");
+}
+
+#[test]
+fn a_data_set_is_validated() {
+    let project = Project::new("swe-valid");
+    project.write(&[("fix", Some(FIX))]);
+    let done = project.command("valid", &["--validate-gold", "--json"]).output().unwrap();
+    assert_eq!((done.status.code(), &json(&done)[0]["state"]), (Some(0), &json!("valid")), "{}", text(&done.stderr));
+}
+
+/// Waits for as long as an environment takes to make on a loaded machine.
+fn eventually_long(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..20 {
+        let reached = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, &mut done)));
+        if reached.is_ok() {
+            return;
+        }
+    }
+    let _ = writeln!(std::io::stderr(), "{what} never came");
+    panic!("{what}");
+}

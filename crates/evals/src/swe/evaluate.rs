@@ -1,0 +1,280 @@
+//! One patch on one instance: check out, patch, test, grade, write down.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::SweError;
+use super::diff;
+use super::edits::{self, Edits};
+use super::grade::{self, END, START};
+use super::integrity::Integrity;
+use super::plan::Plan;
+use super::prediction::Prediction;
+use super::report::{Report, write_text};
+use super::row::Instance;
+use super::steps::{self, Applied, Edit, Prepared, Script, Site, TREE, Tested, Workshop};
+
+/// How patches are graded.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// What becomes of edits that could decide the verdict.
+    pub edits: Edits,
+    /// Time for one patch, from its application to its last test.
+    pub time: Duration,
+    /// How often the tests are run.
+    pub repeat: u32,
+}
+
+/// What became of a patch.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// It was graded.
+    Graded(Box<Report>),
+    /// It could not be put into the tree.
+    NotApplied,
+    /// Its tests took too long.
+    Late,
+}
+
+/// One instance, ready to be graded.
+pub struct Bench<'a> {
+    /// Makes sandboxes.
+    pub workshop: &'a Workshop,
+    /// Which.
+    pub instance: &'a Instance,
+    /// How it is run.
+    pub plan: &'a Plan,
+    /// What its sandboxes begin with.
+    pub prepared: &'a Prepared,
+    /// How it is graded.
+    pub rules: &'a Rules,
+}
+
+/// What is written down on the way.
+#[derive(Default)]
+struct Notes {
+    text: String,
+}
+
+impl Notes {
+    fn add(&mut self, line: &str) {
+        // Writing into memory does not fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+}
+
+/// What one round of tests came to.
+struct Round {
+    tested: Tested,
+    /// What came before the tests in the log.
+    head: String,
+    edits: Vec<Edit>,
+}
+
+impl Bench<'_> {
+    /// Grades a patch and writes its files into a folder, the report last.
+    pub async fn grade(&self, prediction: &Prediction, folder: &Path) -> Result<Verdict, SweError> {
+        std::fs::create_dir_all(folder).map_err(|source| SweError::File { path: folder.to_path_buf(), source })?;
+        let patch = prediction.patch.clone().unwrap_or_default();
+        write_text(&folder.join("patch.diff"), &patch)?;
+        write_text(&folder.join("eval.sh"), &self.script())?;
+        let mut notes = Notes::default();
+        let graded = self.rounds(prediction, &patch, folder, &mut notes).await;
+        if let Err(error) = &graded {
+            notes.add(&format!("error: {error}"));
+        }
+        write_text(&folder.join("run_instance.log"), &notes.text)?;
+        let verdict = graded?;
+        if let Verdict::Graded(report) = &verdict {
+            report.write(&self.instance.id, folder, self.rules.edits)?;
+        }
+        Ok(verdict)
+    }
+
+    async fn rounds(
+        &self,
+        prediction: &Prediction,
+        patch: &str,
+        folder: &Path,
+        notes: &mut Notes,
+    ) -> Result<Verdict, SweError> {
+        let mut first: Option<(Report, grade::TestsStatus)> = None;
+        let mut flaky: Vec<String> = Vec::new();
+        for round in 0..self.rules.repeat.max(1) {
+            let Some(done) = self.round(patch, notes).await? else { return Ok(Verdict::NotApplied) };
+            let log = self.log(&done);
+            if round == 0 {
+                write_text(&folder.join("test_output.txt"), &log)?;
+            }
+            if done.tested.is_late {
+                notes.add(&format!("Test timed out after {} seconds.", self.rules.time.as_secs()));
+                return Ok(Verdict::Late);
+            }
+            let report = self.report(prediction, &log, done);
+            let status = report.tests_status.clone().unwrap_or_default();
+            match &first {
+                None => first = Some((report, status)),
+                Some((_, before)) => flaky.extend(before.differences(&status)),
+            }
+        }
+        let Some((mut report, _)) = first else { return Ok(Verdict::NotApplied) };
+        flaky.sort();
+        flaky.dedup();
+        if !flaky.is_empty() {
+            notes.add(&format!("ended in more than one way: {}", flaky.join(", ")));
+            report.integrity.get_or_insert_default().flaky = flaky;
+        }
+        notes.add(&format!("Result for {}: resolved: {}", self.instance.id, report.resolved));
+        Ok(Verdict::Graded(Box::new(report)))
+    }
+
+    /// A fresh sandbox, the patch, the tests. None where the patch cannot be applied.
+    async fn round(&self, patch: &str, notes: &mut Notes) -> Result<Option<Round>, SweError> {
+        let began = Instant::now();
+        let left = || self.rules.time.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
+        let site = self.workshop.open(self.prepared, self.plan, self.rules.time).await?;
+        let (applied, said) = steps::apply(&site, patch, left()).await?;
+        notes.add(&said);
+        match applied {
+            Applied::By(command) => notes.add(&format!(">>>>> Applied Patch ({command})")),
+            Applied::Already => notes.add(">>>>> Applied Patch (it was there already)"),
+            Applied::No(_) => {
+                notes.add(">>>>> Patch Apply Failed");
+                return Ok(None);
+            }
+        }
+        let test_files = diff::files(&self.instance.test_patch);
+        let edits = match self.rules.edits {
+            Edits::Official => Vec::new(),
+            Edits::Strict => {
+                let known = diff::files(&self.instance.patch);
+                steps::neutralise(&site, patch, &known, &test_files, left()).await?
+            }
+        };
+        for edit in &edits {
+            notes.add(&format!("put back: {} ({:?})", edit.path, edit.power));
+        }
+        let mut head = self.look(&site, left()).await?;
+        if self.must_install(patch) {
+            let install = format!("exec 2>&1; cd \"$1\"; set -x\n{}", self.plan.install.join("\n"));
+            let script = Script { text: &install, arguments: vec![TREE.to_owned()], time: left(), ..Script::default() };
+            head.push_str(&site.run(script).await?.out);
+        }
+        let commit = &self.instance.base_commit;
+        let restored = match self.rules.edits {
+            _ if self.instance.test_patch.trim().is_empty() => None,
+            Edits::Official => Some(steps::restore_officially(&site, &self.instance.test_patch, commit, left()).await?),
+            Edits::Strict => Some(steps::restore(&site, &self.instance.test_patch, commit, left()).await?),
+        };
+        if let Some(restored) = restored {
+            head.push_str(&restored.out);
+            if !restored.is_ok() {
+                notes.add("the test patch could not be applied");
+            }
+        }
+        let packages = Some(self.prepared.packages.as_str());
+        let tested = steps::test(&site, &self.plan.before, &self.plan.test, packages, left()).await?;
+        notes.add(&format!("Test runtime: {:.2} seconds", tested.wall_ms / 1000.0));
+        Ok(Some(Round { tested, head, edits }))
+    }
+
+    /// What the official script shows of the tree before the tests.
+    async fn look(&self, site: &Site, time: Duration) -> Result<String, SweError> {
+        let text = "exec 2>&1; cd \"$1\"; set -x\ngit status\ngit -c core.fileMode=false diff \"$2\"";
+        let arguments = vec![TREE.to_owned(), self.instance.base_commit.clone()];
+        Ok(site.run(Script { text, arguments, time, ..Script::default() }).await?.out)
+    }
+
+    /// Whether the project must be installed again. One that is imported from its tree need not be, as long as what its
+    /// installation reads is the same and nothing has to be compiled.
+    fn must_install(&self, patch: &str) -> bool {
+        let stays = |line: &String| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.contains(&"-e") || words.contains(&"--editable") || words.contains(&"develop")
+        };
+        if !self.plan.install.iter().all(stays) {
+            return true;
+        }
+        !diff::named(patch).iter().all(|path| is_plain(path))
+    }
+
+    /// The log as the official harness has it.
+    fn log(&self, round: &Round) -> String {
+        let Round { tested, head, .. } = round;
+        let mut log = format!("{head}+ : '{START}'\n{}", tested.log);
+        if !log.ends_with('\n') {
+            log.push('\n');
+        }
+        if tested.is_late {
+            let _ = writeln!(log, "\nTimeout error: {} seconds exceeded.", self.rules.time.as_secs());
+            return log;
+        }
+        let _ = writeln!(log, "+ : '{END}'\n>>>>> Test Exit Code: {}", tested.code);
+        log
+    }
+
+    fn report(&self, prediction: &Prediction, log: &str, round: Round) -> Report {
+        let Round { tested, edits, .. } = round;
+        let mut integrity = Integrity { neutralised: !edits.is_empty(), edits, ..Integrity::default() };
+        let instance = self.instance;
+        let mut report = Report::of(instance, prediction, log);
+        // What the command itself printed, whatever marks are in it.
+        let read = |parser: super::log::Parser| {
+            let own = format!(
+                "+ : '{START}'\n{}\n+ : '{END}'\n>>>>> Test Exit Code: {}\n",
+                unmarked(&tested.log),
+                tested.code
+            );
+            Some((grade::read_log(&own, parser)?, parser))
+        };
+        let confirmed = instance.parser.and_then(read).zip(tested.heard.as_ref()).map(|((statuses, parser), heard)| {
+            integrity.confirm(&statuses, heard, parser, &instance.fail_to_pass, &self.plan.test_files)
+        });
+        if self.rules.edits == Edits::Strict {
+            if let Some(confirmed) = confirmed {
+                report.regrade(instance, &confirmed);
+            } else if report.tests_status.is_some() && tested.heard.is_some() {
+                // The log of the tests says nothing by itself.
+                report = Report { tests_status: None, resolved: false, patch_successfully_applied: false, ..report };
+            }
+        }
+        report.integrity = Some(integrity);
+        report
+    }
+
+    /// All of it as one script, for people.
+    fn script(&self) -> String {
+        let plan = self.plan;
+        let mut script = format!("#!/bin/bash\nset -uxo pipefail\ncd {TREE}\n");
+        for line in plan.before.iter().chain(&plan.install) {
+            let _ = writeln!(script, "{line}");
+        }
+        let commit = &self.instance.base_commit;
+        let files: Vec<String> =
+            diff::files(&self.instance.test_patch).iter().map(|file| super::plan::quoted(file)).collect();
+        let (files, patch) = (files.join(" "), &self.instance.test_patch);
+        let _ = writeln!(
+            script,
+            "git checkout {commit} {files}\ngit apply -v - <<'EOF_114329324912'\n{patch}\nEOF_114329324912"
+        );
+        let _ = writeln!(script, ": '{START}'\n{}\n: '{END}'\ngit checkout {commit} {files}", plan.test);
+        script
+    }
+}
+
+/// A log without marks that it could be taken apart by.
+fn unmarked(log: &str) -> String {
+    log.replace(">>>>> ", ">>>> ")
+}
+
+/// Whether a change of this file needs no new installation.
+fn is_plain(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_build = matches!(name, "setup.py" | "setup.cfg" | "pyproject.toml" | "MANIFEST.in" | "tox.ini")
+        || edits::power(path, &[]).is_some();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    !is_build && matches!(ending, "py" | "pyi" | "rst" | "md" | "txt" | "html" | "css" | "js" | "json" | "po")
+        // A new folder at the top may be a package that is not known yet.
+        && path.contains('/')
+}

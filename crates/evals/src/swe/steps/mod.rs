@@ -1,0 +1,25 @@
+//! The steps of grading, each by itself and on any repository: check out, make an environment, patch, test, check.
+//!
+//! ```text
+//!   Workshop::environment(python, pins) ── a disk with a virtual environment, kept
+//!   Workshop::tree(plan, repository)    ── the same with the repository at its commit, installed, kept
+//!   Site::open(that)                    ── a sandbox on it
+//!   apply(site, patch)                  ── Applied, or why not
+//!   neutralise, restore                 ── what could decide the verdict is as it was
+//!   test(site, command)                 ── Tested: a log, and what the reporter heard
+//!   grade::grade(statuses, fail_to_pass, pass_to_pass)
+//! ```
+
+mod apply;
+mod repository;
+mod site;
+mod test;
+mod tidy;
+mod workshop;
+
+pub use apply::{Applied, apply};
+pub use repository::{Repository, find};
+pub use site::{ENVIRONMENT, Ground, Said, Script, Site, TREE};
+pub use test::{Tested, test};
+pub use tidy::{Edit, changed, neutralise, restore, restore_officially};
+pub use workshop::{Prepared, Workshop};

@@ -1,0 +1,345 @@
+//! Environments and trees: made once, in sandboxes, and kept as layers that many instances share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::{Caller, Engine, Found, Way};
+use types::LimitsSpec;
+
+use super::repository::Repository;
+use super::site::{ENVIRONMENT, Ground, Said, Script, Site, TREE, name};
+use crate::swe::SweError;
+use crate::swe::plan::Plan;
+
+/// Longer than the largest environment takes.
+const TIME: Duration = Duration::from_mins(45);
+/// Where this host has the authorities that it trusts, on most systems.
+const AUTHORITIES: &[&str] = &["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
+/// A virtual environment with the pins in it.
+const ENVIRONMENT_SCRIPT: &str = r#"set -e
+exec 2>&1
+"$1" -m venv "$2"
+if [ -n "$OLD_PYTHON" ]; then "$2/bin/python" -m pip install -q --upgrade 'pip<22' setuptools wheel || true; fi
+if [ -s /work/pins.txt ]; then "$2/bin/python" -m pip install $PIP_FLAGS -r /work/pins.txt; fi
+rm -rf /work/pins.txt /tmp/* "$HOME/.cache"
+"#;
+
+/// The repository at one commit, with nothing of its history before or after.
+const CHECKOUT_SCRIPT: &str = r#"set -e
+exec 2>&1
+source="$1" commit="$2" tree="$3"
+cat > "$HOME/.gitconfig" <<'END'
+[user]
+	name = saggar
+	email = saggar@localhost
+[safe]
+	directory = *
+[uploadpack]
+	allowAnySHA1InWant = true
+[core]
+	hooksPath = /dev/null
+	logAllRefUpdates = false
+[init]
+	defaultBranch = main
+[advice]
+	detachedHead = false
+[gc]
+	auto = 0
+END
+case "$source" in
+  *.bundle)
+    git init -q --bare /tmp/bundle
+    git -C /tmp/bundle fetch -q --no-tags "$source" '+refs/*:refs/bundle/*'
+    source=file:///tmp/bundle ;;
+esac
+git init -q "$tree"
+cd "$tree"
+git fetch -q --no-tags --no-recurse-submodules --depth=1 "$source" "$commit"
+git checkout -q --detach FETCH_HEAD
+[ "$(git rev-parse HEAD)" = "$commit" ]
+rm -rf .git/FETCH_HEAD .git/ORIG_HEAD .git/logs .git/hooks .git/branches /tmp/bundle
+"#;
+
+/// What the project wants to have done before tests; files that it leaves are no work of a patch.
+const INSTALL_SCRIPT: &str = r#"exec 2>&1
+cd "$1"
+eval "$PRE_INSTALL"
+git diff --quiet HEAD || git commit -q -a -m SWE-bench
+for file in $REQUIREMENTS; do
+  [ -f "$file" ] || continue
+  # One package that cannot be had is no reason to have none.
+  python -m pip install -r "$file" || grep -v '^ *\(#\|-\|$\)' "$file" | while read -r line; do python -m pip install "$line"; done
+done
+set -e
+eval "$INSTALL"
+mkdir -p .git/info
+git ls-files --others --exclude-standard --directory | sed 's|^|/|' >> .git/info/exclude
+rm -rf /tmp/* "$HOME/.cache"
+"#;
+
+/// Makes what instances stand on.
+pub struct Workshop {
+    engine: Arc<Engine>,
+    caller: Caller,
+    /// A folder of wheels in place of an index.
+    wheels: Option<PathBuf>,
+    /// What is being made, so that nothing is made twice.
+    making: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// How many were made, and not found.
+    made: std::sync::atomic::AtomicUsize,
+}
+
+/// What an instance's sandboxes begin with.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The state of the disk.
+    pub from: String,
+    /// The interpreter's own trees.
+    pub trees: Vec<String>,
+    /// Where packages lie in the environment.
+    pub packages: String,
+}
+
+impl Workshop {
+    /// One that installs from an index, or from a folder of wheels.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, caller: Caller, wheels: Option<PathBuf>) -> Self {
+        Self { engine, caller, wheels, making: Mutex::default(), made: std::sync::atomic::AtomicUsize::new(0) }
+    }
+
+    /// How many environments and trees were made.
+    #[must_use]
+    pub fn made(&self) -> usize {
+        self.made.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// The interpreter that a plan wants, or that there is none.
+    pub fn python(&self, plan: &Plan) -> Result<Found, SweError> {
+        self.engine.python(plan.python).ok_or(SweError::NoPython { major: plan.python.0, minor: plan.python.1 })
+    }
+
+    /// The repository at its commit, installed in its environment; made if it is not there yet.
+    pub async fn tree(&self, plan: &Plan, repository: &Repository, commit: &str) -> Result<Prepared, SweError> {
+        let is_commit = (7..=64).contains(&commit.len()) && commit.bytes().all(|c| c.is_ascii_hexdigit());
+        if !is_commit {
+            return Err(SweError::Commit(commit.chars().take(100).collect()));
+        }
+        let python = self.python(plan)?;
+        let (environment, packages) = (self.environment(plan, &python).await?, packages(plan.python));
+        let [install, pre_install] = [&plan.install, &plan.pre_install].map(|lines| lines.join("\n"));
+        let requirements = plan.requirements.join(" ");
+        let env = plan.env.iter().map(|(name, value)| format!("{name}={value}\n")).collect::<String>();
+        let parts = [
+            environment.as_str(),
+            CHECKOUT_SCRIPT,
+            INSTALL_SCRIPT,
+            commit,
+            &install,
+            &pre_install,
+            &requirements,
+            &env,
+        ];
+        let tree = name("tree", &parts);
+        let _alone = self.alone(&tree).await;
+        let prepared = Prepared { from: tree.clone(), trees: python.roots.clone(), packages };
+        if self.is_kept(&tree) {
+            return Ok(prepared);
+        }
+        let checked_out = name("checkout", &[&environment, CHECKOUT_SCRIPT, commit]);
+        if !self.is_kept(&checked_out) {
+            self.check_out(&checked_out, &environment, repository, commit).await?;
+        }
+        let offline = plan.offline || self.wheels.is_some();
+        let mut env = self.commands(plan);
+        env.extend(
+            [("PRE_INSTALL", pre_install), ("INSTALL", install), ("REQUIREMENTS", requirements)]
+                .map(|(k, v)| (k.to_owned(), v)),
+        );
+        let way = if offline { Way::Closed } else { Way::Index };
+        if offline {
+            env.extend(without_index());
+        } else {
+            env.extend(self.index());
+        }
+        let mut trees = python.roots.clone();
+        trees.extend(self.wheels.iter().map(|path| path.display().to_string()));
+        let site = self.site(Some(checked_out), trees, way, env).await?;
+        let said = site.run(script(INSTALL_SCRIPT, &[TREE])).await?;
+        done(&said, "the project could not be installed")?;
+        self.count();
+        site.keep(&tree, &format!("{commit}, installed")).await?;
+        Ok(prepared)
+    }
+
+    async fn check_out(&self, to: &str, on: &str, repository: &Repository, commit: &str) -> Result<(), SweError> {
+        let way = if matches!(repository, Repository::Remote(_)) { Way::Index } else { Way::Closed };
+        let env = BTreeMap::from([("GIT_TERMINAL_PROMPT", "0"), ("GIT_CONFIG_NOSYSTEM", "1")].map(own));
+        let site = self.site(Some(on.to_owned()), repository.trees(), way, env).await?;
+        let said = site.run(script(CHECKOUT_SCRIPT, &[&repository.source(), commit, TREE])).await?;
+        if !said.is_ok() {
+            return Err(SweError::Checkout { commit: commit.to_owned(), why: said.last(3) });
+        }
+        site.keep(to, &format!("{commit}, checked out")).await
+    }
+
+    /// A disk with a virtual environment; made if it is not there yet.
+    async fn environment(&self, plan: &Plan, python: &Found) -> Result<String, SweError> {
+        let (pins, flags) = (plan.pins.join("\n"), plan.pip_flags.join(" "));
+        let wheels = self.wheels.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let parts = [std::env::consts::ARCH, ENVIRONMENT_SCRIPT, &python.program, &pins, &flags, &wheels];
+        let environment = name("env", &parts);
+        let _alone = self.alone(&environment).await;
+        if self.is_kept(&environment) {
+            return Ok(environment);
+        }
+        let mut trees = python.roots.clone();
+        let mut env = BTreeMap::from([own(("PIP_FLAGS", &flags))]);
+        let way = if self.wheels.is_some() { Way::Closed } else { Way::Index };
+        trees.extend(self.wheels.iter().map(|path| path.display().to_string()));
+        env.extend(self.index());
+        // The pip that comes with these knows too few kinds of wheels.
+        let old = if plan.python < (3, 8) && self.wheels.is_none() { "1" } else { "" };
+        env.extend([own(("OLD_PYTHON", old))]);
+        let site = self.site(None, trees, way, env).await?;
+        site.write("/work/pins.txt", format!("{pins}\n").trim_start().as_bytes()).await?;
+        if let Some(path) = &self.engine.sources().ca_bundle {
+            let text = std::fs::read(path).map_err(|source| SweError::File { path: path.clone(), source })?;
+            site.write(&format!("{ENVIRONMENT}-authorities.pem"), &text).await?;
+        }
+        let said = site.run(script(ENVIRONMENT_SCRIPT, &[&python.program, ENVIRONMENT])).await?;
+        done(&said, "the packages could not be installed")?;
+        self.count();
+        site.keep(&environment, &format!("Python {}.{}, {} pins", plan.python.0, plan.python.1, plan.pins.len()))
+            .await?;
+        Ok(environment)
+    }
+
+    /// Where packages come from.
+    fn index(&self) -> BTreeMap<String, String> {
+        let sources = self.engine.sources();
+        let mut env = sources.environment(&format!("{ENVIRONMENT}-authorities.pem"));
+        if let Some(wheels) = &self.wheels {
+            let wheels = wheels.display().to_string();
+            env.extend([("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", wheels.as_str())].map(own));
+        }
+        // pip brings a list of its own, which does not know whom this host trusts.
+        if let (None, Some(path)) =
+            (&sources.ca_bundle, AUTHORITIES.iter().find(|path| std::path::Path::new(path).is_file()))
+        {
+            env.extend([("PIP_CERT", *path), ("SSL_CERT_FILE", path), ("REQUESTS_CA_BUNDLE", path)].map(own));
+        }
+        env
+    }
+
+    /// Environment of commands in a tree.
+    pub fn commands(&self, plan: &Plan) -> BTreeMap<String, String> {
+        let path = format!("{ENVIRONMENT}/bin:/usr/local/bin:/usr/bin:/bin");
+        let mut env = BTreeMap::from(
+            [
+                ("PATH", path.as_str()),
+                ("VIRTUAL_ENV", ENVIRONMENT),
+                ("LC_ALL", "C.UTF-8"),
+                ("TZ", "UTC"),
+                // Runs are to be equal, and sympy's runner stays in one process with it.
+                ("PYTHONHASHSEED", "0"),
+                ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+                ("GIT_TERMINAL_PROMPT", "0"),
+            ]
+            .map(own),
+        );
+        env.extend(plan.env.clone());
+        env
+    }
+
+    /// A sandbox on what was prepared.
+    pub async fn open(&self, prepared: &Prepared, plan: &Plan, time: Duration) -> Result<Site, SweError> {
+        let mut env = self.commands(plan);
+        env.extend(without_index());
+        let ground = Ground {
+            from: Some(prepared.from.clone()),
+            trees: prepared.trees.clone(),
+            way: plan.way,
+            env,
+            limits: limits(),
+            time: time * 2 + Duration::from_mins(10),
+        };
+        Site::open(&self.engine, &self.caller, ground).await
+    }
+
+    async fn site(
+        &self,
+        from: Option<String>,
+        trees: Vec<String>,
+        way: Way,
+        env: BTreeMap<String, String>,
+    ) -> Result<Site, SweError> {
+        let ground = Ground { from, trees, way, env, limits: limits(), time: TIME * 2 };
+        Site::open(&self.engine, &self.caller, ground).await
+    }
+
+    fn is_kept(&self, name: &str) -> bool {
+        self.engine.snapshot(&self.caller, name).is_ok()
+    }
+
+    fn count(&self) {
+        self.made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Nobody else makes what is called so, as long as what comes back lives.
+    async fn alone(&self, name: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let lock =
+            Arc::clone(self.making.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default());
+        lock.lock_owned().await
+    }
+}
+
+/// Where packages lie.
+fn packages((major, minor): (u8, u8)) -> String {
+    format!("{ENVIRONMENT}/lib/python{major}.{minor}/site-packages")
+}
+
+fn own((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// Installing without an index: all that is needed is in the environment. pip reads the last one the other way round.
+fn without_index() -> [(String, String); 3] {
+    [("PIP_NO_INDEX", "1"), ("PIP_NO_DEPS", "1"), ("PIP_NO_BUILD_ISOLATION", "0")].map(own)
+}
+
+fn script<'a>(text: &'a str, arguments: &[&str]) -> Script<'a> {
+    let arguments = arguments.iter().map(|&word| word.to_owned()).collect();
+    Script { text, arguments, time: TIME, ..Script::default() }
+}
+
+fn done(said: &Said, what: &'static str) -> Result<(), SweError> {
+    if said.is_ok() { Ok(()) } else { Err(SweError::Environment { what, why: said.last(5) }) }
+}
+
+/// More than tests take.
+fn limits() -> LimitsSpec {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    LimitsSpec {
+        memory_mb: Some(8.0 * 1024.0),
+        cpus: Some(processors as f64),
+        pids: Some(2048),
+        disk_mb: Some(16.0 * 1024.0),
+        inodes: Some(2_000_000),
+        output_kb: Some(64.0 * 1024.0),
+        ..LimitsSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::site::ASIDE;
+    use super::*;
+
+    #[test]
+    fn what_is_handed_in_lies_outside_of_the_tree() {
+        assert!(!ASIDE.starts_with(TREE) && !ENVIRONMENT.starts_with(TREE));
+    }
+}
