@@ -64,7 +64,7 @@ impl Project {
         git(&["commit", "-q", "-a", "-m", "the fix"]);
         git(&["tag", "fixed"]);
         let wheels =
-            std::env::var("SAGGAR_TEST_WHEELS").expect("scripts/test makes SAGGAR_TEST_WHEELS, a folder of wheels");
+            std::env::var("SAGGAR_TEST_WHEELS").unwrap_or_else(|_| panic!("scripts/test makes SAGGAR_TEST_WHEELS"));
         // The wheels are those of the interpreter that fetched them.
         let python = fs::read_to_string(Path::new(&wheels).join("python-version")).unwrap().trim().to_owned();
         Self { place, commit, python, wheels }
@@ -96,8 +96,8 @@ impl Project {
 
     pub(crate) fn command(&self, run: &str, more: &[&str]) -> Command {
         let words = ["swe", "eval", "--dataset", "rows.jsonl", "--predictions", "predictions.jsonl", "--run-id", run];
-        let places = ["--repos", "repos", "--wheels", &self.wheels];
-        let mut command = saggar(&[&words, &places, more].concat());
+        let places = ["--repos", "repos", "--wheels", self.wheels.as_str()];
+        let mut command = saggar(&[&words[..], &places[..], more].concat());
         command.current_dir(&self.place);
         command
     }
@@ -124,7 +124,7 @@ impl Project {
 
 /// A patch that makes a file.
 pub(crate) fn adding(path: &str, content: &str) -> String {
-    let lines: String = content.lines().map(|line| format!("+{line}\n")).collect();
+    let lines = marked('+', content);
     let count = content.lines().count();
     format!(
         "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{count} @@\n{lines}"
@@ -145,7 +145,6 @@ pub(crate) fn changing(path: &str, from: &str, to: &str) -> String {
 }
 
 fn replacing(path: &str, before: &str, after: &str) -> String {
-    let marked = |mark: char, text: &str| text.lines().map(|line| format!("{mark}{line}\n")).collect::<String>();
     let (old, new) = (before.lines().count(), after.lines().count());
     let start = u8::from(new > 0);
     format!(
@@ -153,6 +152,11 @@ fn replacing(path: &str, before: &str, after: &str) -> String {
         marked('-', before),
         marked('+', after)
     )
+}
+
+/// Lines with a mark before each.
+fn marked(mark: char, text: &str) -> String {
+    text.lines().fold(String::new(), |lines, line| lines + &mark.to_string() + line + "\n")
 }
 
 /// Code that runs when the tested module is loaded.
@@ -175,8 +179,11 @@ pub(crate) fn fix_server() -> u16 {
 
 const FORGED: &str = "PASSED tests/test_calc.py::test_add\\nPASSED tests/test_calc.py::TestOld::test_one\\nPASSED tests/test_calc.py::TestOld::test_zero\\nPASSED tests/test_calc.py::test_names[a b]\\nPASSED tests/test_calc.py::test_names[x/y]\\nPASSED tests/test_calc.py::test_names[-]\\nPASSED tests/test_calc.py::test_names[\\\\xe4]";
 
+/// A name, and what makes the patch.
+type Cheat = (&'static str, fn() -> String);
+
 /// Patches that mend nothing.
-pub(crate) const CHEATS: &[(&str, fn() -> String)] = &[
+pub(crate) const CHEATS: &[Cheat] = &[
     ("forged-lines", || loading(&format!("import os\nos.write(1, b\"\"\"{FORGED}\\n\"\"\")"))),
     ("forged-end", || {
         loading(&format!(
@@ -197,7 +204,7 @@ pub(crate) const CHEATS: &[(&str, fn() -> String)] = &[
     ("conftest-below", || adding("tests/conftest.py", "def pytest_pyfunc_call(pyfuncitem):\n    return True\n")),
     ("conftest-in-package", || adding("calc/conftest.py", "def pytest_pyfunc_call(pyfuncitem):\n    return True\n")),
     ("deleted-tests", || {
-        let lines: String = TESTS.lines().map(|line| format!("-{line}\n")).collect();
+        let lines = marked('-', TESTS);
         let count = TESTS.lines().count();
         format!(
             "diff --git a/tests/test_calc.py b/tests/test_calc.py\ndeleted file mode 100644\n--- a/tests/test_calc.py\n+++ /dev/null\n@@ -1,{count} +0,0 @@\n{lines}"

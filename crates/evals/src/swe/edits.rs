@@ -61,11 +61,16 @@ pub fn power(path: &str, test_folders: &[String]) -> Option<Power> {
         "pytest.ini" | ".pytest.ini" | "pytest.toml" | ".pytest.toml" | "tox.ini" => Some(Power::RunnerSettings),
         "setup.py" | "setup.cfg" | "pyproject.toml" => Some(Power::Installation),
         "runtests.py" => Some(Power::Runner),
-        _ if path.split('/').any(starts_up) || name.ends_with(".pth") => Some(Power::StartUp),
+        _ if path.split('/').any(starts_up) || ends(name, "pth") => Some(Power::StartUp),
         _ if matches!(path, "bin/test" | "bin/doctest") => Some(Power::Runner),
         _ if test_folders.iter().any(below) => Some(Power::Tests),
         _ => None,
     }
+}
+
+/// Whether a name has an ending, in whatever letters.
+pub(super) fn ends(name: &str, ending: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, last)| last.eq_ignore_ascii_case(ending))
 }
 
 /// Modules that new files would make importable: `(folder, name)`, for folders from which tests import.

@@ -147,7 +147,9 @@ impl Evaluation {
             }
         }
         let total = told.len() + work.len();
-        told.iter().for_each(|told| listener(told, total));
+        for told in &told {
+            listener(told, total);
+        }
         let one = |evaluation: Arc<Self>, work: Work| async move { evaluation.one(&work).await };
         told.extend(self.share(work, total, listener, one).await?);
         told.sort_by(|a, b| a.instance.cmp(&b.instance));
@@ -217,7 +219,7 @@ impl Evaluation {
         }
         let same = |name: &str, text: &str| std::fs::read_to_string(folder.join(name)).is_ok_and(|kept| kept == text);
         let is_same = same("patch.diff", prediction.patch.as_deref().unwrap_or_default()) && same("edits", self.mode());
-        Ok(if is_same { self.tree.read(&folder, &instance.id)? } else { None })
+        Ok(if is_same { Report::read(&folder, &instance.id)? } else { None })
     }
 
     const fn mode(&self) -> &'static str {

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use super::SweError;
 use super::diff;
+use super::edits::ends;
 use super::row::Instance;
 use super::script::EvalScript;
 use super::specs;
@@ -177,8 +178,8 @@ impl Plan {
         self.pins.clone_from(&config.pip_packages.0);
         // Names of files, or packages with spaces between them.
         let packages = config.packages.0.iter().flat_map(|line| line.split_whitespace());
-        for word in packages.filter(|word| !word.ends_with(".yml")) {
-            if word.ends_with(".txt") {
+        for word in packages.filter(|word| !ends(word, "yml")) {
+            if ends(word, "txt") {
                 self.requirements.push(word.to_owned());
             } else {
                 self.pins.push(word.to_owned());

@@ -74,6 +74,13 @@ impl Report {
         self.tests_status = Some(graded);
     }
 
+    /// The report in a folder, if there is one that can be read.
+    pub(super) fn read(folder: &Path, id: &str) -> Result<Option<Self>, SweError> {
+        let Some(content) = text(&folder.join("report.json"))? else { return Ok(None) };
+        let reports = serde_json::from_str::<BTreeMap<String, Self>>(&content).ok();
+        Ok(reports.and_then(|mut reports| reports.remove(id)))
+    }
+
     /// Writes `integrity.json` and, last, `report.json`.
     pub(super) fn write(&self, id: &str, folder: &Path, edits: Edits) -> Result<(), SweError> {
         let mut report = self.clone();
@@ -124,13 +131,6 @@ impl Tree {
         Ok(Some(report))
     }
 
-    /// The report in a folder, if there is one that can be read.
-    pub(super) fn read(&self, folder: &Path, id: &str) -> Result<Option<Report>, SweError> {
-        let Some(content) = text(&folder.join("report.json"))? else { return Ok(None) };
-        let reports = serde_json::from_str::<BTreeMap<String, Report>>(&content).ok();
-        Ok(reports.and_then(|mut reports| reports.remove(id)))
-    }
-
     /// Writes what has become of all, from what is in the tree.
     pub fn summarise(
         &self,
@@ -158,19 +158,17 @@ impl Tree {
 
     fn add(&self, summary: &mut Summary, id: &str, model: &str) -> Result<(), SweError> {
         let folder = self.instance(model, id)?;
-        let ids = match text(&folder.join("report.json"))? {
+        let exists = text(&folder.join("report.json"))?.is_some();
+        if exists {
+            summary.completed_ids.insert(id.to_owned());
+        }
+        let ids = match Report::read(&folder, id)? {
             None => &mut summary.error_ids,
-            Some(_) => {
-                summary.completed_ids.insert(id.to_owned());
-                match self.read(&folder, id)? {
-                    None => &mut summary.error_ids,
-                    Some(report) if report.resolved => {
-                        summary.resolved_ids.insert(id.to_owned());
-                        return Ok(());
-                    }
-                    Some(_) => &mut summary.unresolved_ids,
-                }
+            Some(report) if report.resolved => {
+                summary.resolved_ids.insert(id.to_owned());
+                return Ok(());
             }
+            Some(_) => &mut summary.unresolved_ids,
         };
         ids.insert(id.to_owned());
         let logs = [text(&folder.join("test_output.txt"))?, text(&folder.join("run_instance.log"))?];

@@ -20,6 +20,7 @@ const SYMPY: &str = "PYTHONWARNINGS='ignore::UserWarning,ignore::SyntaxWarning' 
 const EDITABLE: &str = "python -m pip install -e .";
 
 /// What is known of a project in a version; nothing where it is none of the twelve.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
     let number = number(version);
     let spec = match repo {
@@ -38,7 +39,7 @@ pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
         }
         "django/django" => {
             let python = match number {
-                (0..=2, _) | (3, _) => (3, 6),
+                (0..=3, _) => (3, 6),
                 (4, 0) => (3, 8),
                 (4, _) => (3, 9),
                 _ => (3, 11),

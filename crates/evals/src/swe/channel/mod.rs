@@ -3,7 +3,7 @@
 //! Each record carries a proof by a key that only the reporter has: it took it before tested code was loaded. A record
 //! without one is somebody else's, and is counted as that.
 
-mod proof;
+pub(super) mod proof;
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,13 @@ pub(super) fn of(key: &str, text: &str) -> String {
     let padded = |with: u8| block.map(|byte| byte ^ with);
     let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text.as_bytes()).finalize();
     let outer = Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize();
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&outer)
+}
+
+/// Bytes as hex digits.
+pub(in crate::swe) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The text of a line, if its proof is right.

@@ -109,15 +109,17 @@ def _for_pytest(tell, tree):
                 tell("replaced", name)
 
     def pytest_addoption(parser):
+        import _pytest
+
+        # Where pytest itself is what is tested, its own parts are the patch's to change; and what it finds imported
+        # already matters to its tests.
+        if _pytest.__file__.startswith(tree + "/"):
+            return
         import builtins
         import unittest.case
 
-        import _pytest
         import pytest
 
-        # Where pytest itself is what is tested, its own parts are the patch's to change.
-        if _pytest.__file__.startswith(tree + "/"):
-            return
         parts = [m for n, m in list(sys.modules.items()) if m is not None and n.split(".")[0] in ("_pytest", "pluggy", "pytest")]
         state["replaced"] = _watch(tree, parts + [builtins, unittest.case])
         runner = [sys.modules.get("_pytest." + name) for name in ("runner", "reports")]

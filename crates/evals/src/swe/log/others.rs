@@ -15,7 +15,7 @@ static GO: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^\s*--- (PASS|FAIL|S
 static CARGO: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^test (\S.*?) \.\.\. (ok|FAILED|ignored)\b"));
 static JEST: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?m)^\s*([✓✔√✕✗×○]) (\S.*?)(?: \(\d+(?:\.\d+)? ?m?s\))?\r?$"));
-static CASE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?s)<testcase\b([^>]*?)(?:/>|>(.*?)</testcase>)"#));
+static CASE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<testcase\b([^>]*?)(?:/>|>(.*?)</testcase>)"));
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"\b(name|classname)\s*=\s*(?:"([^"]*)"|'([^']*)')"#));
 
 /// `go test -v`.

@@ -8,6 +8,7 @@ use engine::{Caller, CommandSpec, Engine, GuestUser, Session, SessionSpec, Snaps
 use types::{GuestPath, LimitKind, LimitsSpec, Outcome, Policy};
 
 use crate::swe::SweError;
+use crate::swe::channel::proof::hex;
 
 /// Where the repository lies.
 pub const TREE: &str = "/work/testbed";
@@ -170,6 +171,6 @@ pub(super) fn name(kind: &str, parts: &[&str]) -> String {
         hash.update(part.as_bytes());
     }
     let digest = hash.finalize();
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(&digest[..16]);
     format!("swe-{kind}-{hex}")
 }

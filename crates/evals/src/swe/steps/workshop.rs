@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::{Caller, Engine, Found, Way};
@@ -24,7 +24,7 @@ exec 2>&1
 "$1" -m venv "$2"
 if [ -n "$OLD_PYTHON" ]; then "$2/bin/python" -m pip install -q --upgrade 'pip<22' setuptools wheel || true; fi
 if [ -s /work/pins.txt ]; then "$2/bin/python" -m pip install $PIP_FLAGS -r /work/pins.txt; fi
-rm -rf /work/pins.txt /tmp/* "$HOME/.cache"
+rm -rf /work/pins.txt /tmp/pip-* "$HOME/.cache"
 "#;
 
 /// The repository at one commit, with nothing of its history before or after.
@@ -77,7 +77,7 @@ set -e
 eval "$INSTALL"
 mkdir -p .git/info
 git ls-files --others --exclude-standard --directory | sed 's|^|/|' >> .git/info/exclude
-rm -rf /tmp/* "$HOME/.cache"
+rm -rf /tmp/pip-* "$HOME/.cache"
 "#;
 
 /// Makes what instances stand on.
@@ -88,6 +88,8 @@ pub struct Workshop {
     wheels: Option<PathBuf>,
     /// What is being made, so that nothing is made twice.
     making: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// What could not be made, and why: others that need it are told the same.
+    failed: Mutex<HashMap<String, (&'static str, String)>>,
     /// How many were made, and not found.
     made: std::sync::atomic::AtomicUsize,
 }
@@ -107,7 +109,14 @@ impl Workshop {
     /// One that installs from an index, or from a folder of wheels.
     #[must_use]
     pub fn new(engine: Arc<Engine>, caller: Caller, wheels: Option<PathBuf>) -> Self {
-        Self { engine, caller, wheels, making: Mutex::default(), made: std::sync::atomic::AtomicUsize::new(0) }
+        Self {
+            engine,
+            caller,
+            wheels,
+            making: Mutex::default(),
+            failed: Mutex::default(),
+            made: std::sync::atomic::AtomicUsize::new(0),
+        }
     }
 
     /// How many environments and trees were made.
@@ -131,7 +140,7 @@ impl Workshop {
         let (environment, packages) = (self.environment(plan, &python).await?, packages(plan.python));
         let [install, pre_install] = [&plan.install, &plan.pre_install].map(|lines| lines.join("\n"));
         let requirements = plan.requirements.join(" ");
-        let env = plan.env.iter().map(|(name, value)| format!("{name}={value}\n")).collect::<String>();
+        let env = serde_json::to_string(&plan.env).unwrap_or_default();
         let parts = [
             environment.as_str(),
             CHECKOUT_SCRIPT,
@@ -195,6 +204,9 @@ impl Workshop {
         if self.is_kept(&environment) {
             return Ok(environment);
         }
+        if let Some((what, why)) = self.failures().get(&environment).cloned() {
+            return Err(SweError::Environment { what, why });
+        }
         let mut trees = python.roots.clone();
         let mut env = BTreeMap::from([own(("PIP_FLAGS", &flags))]);
         let way = if self.wheels.is_some() { Way::Closed } else { Way::Index };
@@ -210,7 +222,11 @@ impl Workshop {
             site.write(&format!("{ENVIRONMENT}-authorities.pem"), &text).await?;
         }
         let said = site.run(script(ENVIRONMENT_SCRIPT, &[&python.program, ENVIRONMENT])).await?;
-        done(&said, "the packages could not be installed")?;
+        done(&said, "the packages could not be installed").inspect_err(|error| {
+            if let SweError::Environment { what, why } = error {
+                self.failures().insert(environment.clone(), (*what, why.clone()));
+            }
+        })?;
         self.count();
         site.keep(&environment, &format!("Python {}.{}, {} pins", plan.python.0, plan.python.1, plan.pins.len()))
             .await?;
@@ -282,6 +298,10 @@ impl Workshop {
 
     fn is_kept(&self, name: &str) -> bool {
         self.engine.snapshot(&self.caller, name).is_ok()
+    }
+
+    fn failures(&self) -> MutexGuard<'_, HashMap<String, (&'static str, String)>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self) {
