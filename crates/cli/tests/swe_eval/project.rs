@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::common::{folder, json as answer, saggar, text};
 
 /// The fix that a later commit has.
-pub(crate) const FIX: &str = "diff --git a/calc/core.py b/calc/core.py\n--- a/calc/core.py\n+++ b/calc/core.py\n@@ -3,4 +3,4 @@\n \n def add(a, b):\n     \"\"\"Adds.\"\"\"\n-    return a - b\n+    return a + b\n";
+pub(crate) const FIX: &str = "diff --git a/calc/core.py b/calc/core.py\n--- a/calc/core.py\n+++ b/calc/core.py\n@@ -3,7 +3,7 @@\n \n def add(a, b):\n     \"\"\"Adds.\"\"\"\n-    return a - b\n+    return a + b\n \n \n def zero():\n";
 
-const CORE: &str = "\"\"\"Numbers.\"\"\"\n\n\ndef add(a, b):\n    \"\"\"Adds.\"\"\"\n    return a - b\n";
+const CORE: &str = "\"\"\"Numbers.\"\"\"\n\n\ndef add(a, b):\n    \"\"\"Adds.\"\"\"\n    return a - b\n\n\ndef zero():\n    return 0\n";
 const TESTS: &str = "import unittest\n\nimport pytest\nfrom calc.core import add\n\nfrom helper import same\n\n\n@pytest.mark.parametrize('name', ['a b', 'x/y', '-', '\u{e4}'])\ndef test_names(name):\n    assert name\n\n\nclass TestOld(unittest.TestCase):\n    def test_zero(self):\n        self.assertEqual(add(0, 0), 0)\n";
 const TEST_PATCH: &str = "diff --git a/tests/test_calc.py b/tests/test_calc.py\n--- a/tests/test_calc.py\n+++ b/tests/test_calc.py\n@@ -14,3 +14,12 @@\n class TestOld(unittest.TestCase):\n     def test_zero(self):\n         self.assertEqual(add(0, 0), 0)\n+\n+    def test_one(self):\n+        self.assertEqual(add(1, 1), 2)\n+\n+\n+def test_add():\n+    assert add(2, 3) == 5\n+    same(add(1, 2), 3)\n+\n";
 

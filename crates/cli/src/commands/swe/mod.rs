@@ -44,7 +44,7 @@ impl Swe {
 /// What is graded, and where it is told.
 #[derive(Debug, Args)]
 struct Source {
-    /// Instances: a list in a .json file, one on each line, or a .parquet file
+    /// Instances: a list in a .json file, or one on each line
     #[arg(long, value_name = "FILE")]
     dataset: PathBuf,
     /// Patches: a .json or .jsonl file, or `gold` for those of the data set
