@@ -116,6 +116,7 @@ pub struct GeneratorSpec {
     /// What answers should look like.
     pub edits: Edits,
     /// The program of kind `command`, and its arguments.
+    #[serde(deserialize_with = "words")]
     pub command: Vec<String>,
     /// For kind `replay`: the run, by its id or folder.
     pub from: Option<String>,
@@ -123,6 +124,20 @@ pub struct GeneratorSpec {
     pub queue: Option<PathBuf>,
     /// For kind `mutate`: how often each mutator is used.
     pub mutations: Mutations,
+}
+
+/// A list of words, or one line of them.
+fn words<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        Line(String),
+        List(Vec<String>),
+    }
+    Ok(match Words::deserialize(deserializer)? {
+        Words::Line(line) => line.split_whitespace().map(str::to_owned).collect(),
+        Words::List(list) => list,
+    })
 }
 
 /// Who proposes programs.
@@ -253,7 +268,8 @@ pub(super) struct Written {
     pub(super) evaluator_files: Vec<PathBuf>,
     pub(super) thresholds: Option<Vec<f64>>,
     pub(super) score: Option<String>,
-    #[serde(alias = "initial_program", alias = "initial", alias = "start", alias = "code")]
+    #[serde(alias = "initial_program", alias = "starting_program", alias = "initial_code", alias = "initial")]
+    #[serde(alias = "seed_program", alias = "start", alias = "code")]
     pub(super) program: Option<String>,
     pub(super) strategy: Option<StrategyName>,
     pub(super) max_iterations: Option<u64>,

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use evals::evolve::{self, EvolveError, Outcome, Store};
+use evals::evolve::{self, EvolveError, Outcome, Store, Use};
 use serde_json::{Value, json};
 
 use super::Which;
@@ -37,6 +37,9 @@ pub(crate) enum Look {
 pub(crate) struct Shown {
     #[command(flatten)]
     which: Which,
+    /// The run's folder, as it was given to the run
+    #[arg(long, value_name = "DIR", conflicts_with = "run")]
+    out: Option<PathBuf>,
     /// Print it as one line of JSON
     #[arg(long)]
     json: bool,
@@ -66,6 +69,15 @@ enum Format {
     Html,
 }
 
+impl Shown {
+    fn open(&self, config: Option<&Path>) -> Result<Store, Failure> {
+        match &self.out {
+            Some(folder) => Ok(Store::open(folder, Use::Read)?),
+            None => self.which.open(config),
+        }
+    }
+}
+
 impl Look {
     pub(super) const fn wants_json(&self) -> bool {
         match self {
@@ -76,9 +88,9 @@ impl Look {
 
     pub(super) fn execute(&self, config: Option<&Path>) -> Result<u8, Failure> {
         match self {
-            Self::Show(shown) => show(&shown.which.open(config)?, shown.json),
-            Self::Best(shown) => best(&shown.which.open(config)?, shown.json),
-            Self::History(shown) => history(&shown.which.open(config)?, shown.json),
+            Self::Show(shown) => show(&shown.open(config)?, shown.json),
+            Self::Best(shown) => best(&shown.open(config)?, shown.json),
+            Self::History(shown) => history(&shown.open(config)?, shown.json),
             Self::Export(export) => export.execute(&export.which.open(config)?),
         }
     }

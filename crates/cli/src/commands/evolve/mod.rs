@@ -202,18 +202,11 @@ pub(crate) struct Which {
     /// The run, by its id or folder; the last one if absent
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// The same, as it was given to the run
-    #[arg(long = "run-dir", alias = "dir", value_name = "DIR", conflicts_with = "run")]
-    folder: Option<PathBuf>,
 }
 
 impl Which {
     fn open(&self, config: Option<&Path>) -> Result<Store, Failure> {
         let runs = Runs::of(&Settings::load(config)?.state);
-        let folder = match &self.folder {
-            Some(folder) => folder.clone(),
-            None => runs.find(self.run.as_deref())?,
-        };
-        Ok(Store::open(&folder, Use::Read)?)
+        Ok(Store::open(&runs.find(self.run.as_deref())?, Use::Read)?)
     }
 }
