@@ -1,4 +1,4 @@
-//! SandboxFusion's clients are served by our address alone, and only those who may ask.
+//! `SandboxFusion`'s clients are served by our address alone, and only those who may ask.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests start the program and fail loudly")]
 
 mod common;
@@ -69,7 +69,7 @@ impl Drop for Server {
 
 const OPEN: &str = "[fusion]\nwithout_key = true\n";
 
-/// Lets SandboxFusion's own client check everything.
+/// Lets `SandboxFusion`'s own client check everything.
 fn check(url: &str) {
     let python = std::env::var("SAGGAR_TEST_MCP")
         .unwrap_or_else(|_| format!("{}/.cache/saggar-test-tools/mcp/bin/python3", std::env::var("HOME").unwrap()));
@@ -117,6 +117,28 @@ fn pages_from_elsewhere_may_not_ask_though_nobody_needs_a_key() {
     for path in ["/v1/runs", "/v1/sessions", "/mcp"] {
         assert_eq!(server.status(path, &host, &body), 401, "{path}");
     }
+}
+
+#[test]
+fn notebooks_cannot_have_every_session() {
+    let server = Server::start("fusion-notebooks", OPEN);
+    let host = format!("host: {}\r\n", server.address);
+    let mark = "fusion-notebooks-8120";
+    let body = json!({"cells": [sleeping_tree_code(mark)], "total_timeout": 600}).to_string();
+    let asking: Vec<TcpStream> = (0..40).map(|_| server.send("/run_jupyter", &host, &body)).collect();
+    let sessions = || {
+        let listed = Command::new(env!("CARGO_BIN_EXE_saggar"))
+            .args(["session", "list", "--json"])
+            .env("SAGGAR_HOME", &server.home)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        serde_json::from_slice::<serde_json::Value>(&listed.stdout).unwrap().as_array().unwrap().len()
+    };
+    eventually("as many as may run do", || sessions() >= 32 && processes_inside(mark).len() >= 32);
+    assert_eq!(sessions(), 32);
+    drop(asking);
+    eventually("all end with their clients", || processes_inside(mark).is_empty() && sessions() == 0);
 }
 
 #[test]

@@ -298,6 +298,28 @@ fn standard_output_carries_the_protocol_and_nothing_else() {
 }
 
 #[test]
+fn calls_cannot_pile_up_without_end() {
+    let home = folder("mcp-pile");
+    let mut child = saggar(&home, &["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    writeln!(stdin, "{}", hello()).unwrap();
+    lines.next().unwrap().unwrap();
+    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
+    for id in 1..=300 {
+        writeln!(stdin, "{}", call(id, "exec", &json!({"argv": ["sleep", "600"], "limits": {"wall_ms": 600_000}})))
+            .unwrap();
+    }
+    // Those that had a place are still waited for.
+    for _ in 0..44 {
+        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "busy", "{answer}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_killed_process_leaves_nothing_behind() {
     let home = folder("mcp-killed");
     let mark = "mcp-killed-9174";

@@ -13,16 +13,18 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use engine::{Allowance, Caller, RunError, Standing};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use types::{ErrorBody, ErrorCode};
 
-use crate::error::Refusal;
+use crate::activity::turned;
+use crate::error::{Refusal, stopping};
 use crate::http::{Shared, json as answer, read};
 use crate::identity::{Identity, Scope, unknown};
 
@@ -33,7 +35,15 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/run_jupyter", post(run_jupyter))
         .route("/submit", post(submit))
         .route("/v1/ping", get(async || told(StatusCode::OK, &json!("pong"))))
+        .layer(Extension(Notebooks(Arc::new(Semaphore::new(MOST_NOTEBOOKS)))))
 }
+
+/// Sessions that requests hold at once, of all that there may be: whoever needs no key cannot have them all.
+const MOST_NOTEBOOKS: usize = 32;
+
+/// Places for requests that hold a session; others wait in line.
+#[derive(Clone)]
+struct Notebooks(Arc<Semaphore>);
 
 /// Why there is no answer in the client's own words.
 #[derive(Debug)]
@@ -129,13 +139,20 @@ async fn run_code(
 
 async fn run_jupyter(
     State(shared): State<Arc<Shared>>,
+    Extension(Notebooks(places)): Extension<Notebooks>,
     identity: Option<Identity>,
     request: Request,
 ) -> Result<Response, Trouble> {
     let _underway = shared.runs.begin();
     let who = who(&shared, identity, Scope::Run)?;
     let request: wire::RunJupyter = parse(request).await?;
-    Ok(answer(&jupyter::run(&shared.engine, &who.caller, request).await?)?)
+    // Nobody closes it, so there always is one in the end.
+    let _place = places.acquire().await;
+    let mut give_up = shared.give_up.subscribe();
+    tokio::select! {
+        answered = jupyter::run(&shared.engine, &who.caller, request) => Ok(answer(&answered?)?),
+        () = turned(&mut give_up) => Err(stopping().into()),
+    }
 }
 
 async fn submit(

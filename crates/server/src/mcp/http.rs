@@ -16,11 +16,11 @@ use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use types::ErrorCode;
 
 use super::stdio::{self, MCP_PATH};
-use super::tools::{Presence, Tools};
+use super::tools::{MOST_CALLS, Presence, Tools};
 use crate::activity::{Activity, turned};
 use crate::error::Refusal;
 use crate::events::Events;
@@ -77,6 +77,7 @@ impl Door {
             runs: shared.runs.clone(),
             give_up: shared.give_up.subscribe(),
             owner: None,
+            places: Arc::new(Semaphore::new(MOST_CALLS)),
         };
         // Who may connect, by which names, was decided by the guard.
         let config =

@@ -16,5 +16,3 @@ mod tools;
 
 pub(crate) use http::routes;
 pub use stdio::{MCP_PATH, MCP_PROTOCOL, serve_stdio};
-
-use tools::Tools;

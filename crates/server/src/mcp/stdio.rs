@@ -14,9 +14,9 @@ use hyper_util::rt::TokioIo;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
-use super::Tools;
+use super::tools::{MOST_CALLS, Tools};
 use crate::activity::{Activity, turned};
 use crate::attach::{MISMATCH, VERSION_HEADER};
 use crate::guard::Peer;
@@ -31,7 +31,13 @@ pub const MCP_PROTOCOL: &str = "saggar-mcp";
 /// Serves whoever is at the other end of standard input and output, until it goes away or `stop` comes true.
 pub async fn serve_stdio(engine: Arc<Engine>, stop: impl Future<Output = ()>) {
     let (end, give_up) = watch::channel(false);
-    let tools = Tools { engine: Arc::clone(&engine), runs: Activity::new(), give_up, owner: Some(Identity::owner()) };
+    let tools = Tools {
+        engine: Arc::clone(&engine),
+        runs: Activity::new(),
+        give_up,
+        owner: Some(Identity::owner()),
+        places: Arc::new(Semaphore::new(MOST_CALLS)),
+    };
     let mut conversation = pin!(converse(tools, tokio::io::stdin(), tokio::io::stdout()));
     tokio::select! {
         () = &mut conversation => {}
@@ -75,6 +81,7 @@ pub(super) fn upgrade(shared: &Arc<Shared>, identity: Identity, peer: Peer, mut 
         runs: shared.runs.clone(),
         give_up: give_up.clone(),
         owner: Some(identity),
+        places: Arc::new(Semaphore::new(MOST_CALLS)),
     };
     tokio::spawn(async move {
         let _held = (underway, peer.slot);

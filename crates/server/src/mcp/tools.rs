@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use types::{ErrorBody, ErrorCode};
 
 use super::answer::{Answer, Failed};
@@ -40,7 +40,12 @@ pub(super) struct Tools {
     pub(super) give_up: watch::Receiver<bool>,
     /// Who asks, where the connection tells; over HTTP each request does.
     pub(super) owner: Option<Identity>,
+    /// Places for calls: connections do not bound them, for a client may close one and still be waited for.
+    pub(super) places: Arc<Semaphore>,
 }
+
+/// Calls at once, on one connection or of one key.
+pub(super) const MOST_CALLS: usize = 256;
 
 /// Connections of a client over HTTP; when there are none for long, it is gone.
 #[derive(Clone)]
@@ -83,6 +88,9 @@ impl ServerHandler for Tools {
         let Some(tool) = Tool::named(&request.name) else {
             let name: String = request.name.chars().take(100).collect();
             return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
+        };
+        let Ok(_place) = self.places.try_acquire() else {
+            return Ok(too_many().into_result().into());
         };
         let _underway = self.runs.begin();
         let arguments = request.arguments.unwrap_or_default();
@@ -148,6 +156,11 @@ impl Call<'_> {
         });
         progress::along(self.context, self.said.subscribe(), work).await
     }
+}
+
+fn too_many() -> Failed {
+    let message = format!("{MOST_CALLS} calls are under way, and no more may be");
+    Failed(ErrorBody { code: ErrorCode::Busy, message, hint: "call again when one of them has ended".to_owned() })
 }
 
 /// Nobody reads it any more, as a rule.
