@@ -15,8 +15,7 @@ use serde_json::Value;
 /// A client that knows the address and a key, and has no state of its own.
 fn client(server: &Server, args: &[&str]) -> Command {
     let mut command = common::saggar(args);
-    let home = folder(&format!("away-client-{}", std::process::id()));
-    command.env("SAGGAR_HOME", home).env("SAGGAR_API_KEY", server.key());
+    command.env("SAGGAR_HOME", server.home.join("nothing-here")).env("SAGGAR_API_KEY", server.key());
     command
 }
 

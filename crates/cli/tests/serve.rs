@@ -436,7 +436,7 @@ fn output_of_any_size_arrives_whole() {
 #[test]
 fn files_go_in_and_come_back() {
     let server = Server::start("files");
-    let base = folder("serve-files");
+    let base = folder("serve-files-inputs");
     let (out, tool) = (base.join("out"), base.join("tool"));
     fs::write(&tool, "#!/bin/sh\necho tool").unwrap();
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
