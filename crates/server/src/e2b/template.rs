@@ -23,7 +23,8 @@ pub(super) const BASE: &str = "base";
 const INTERPRETER: &str = "code-interpreter-v1";
 
 /// What code interpreters are expected to have.
-const PACKAGES: [&str; 6] = ["ipython", "numpy", "pandas", "matplotlib", "pillow", "e2b_charts"];
+/// Matplotlib 3.11 does not take what code for E2B's own, which has 3.10, says of boxes.
+const PACKAGES: [&str; 6] = ["ipython", "numpy", "pandas", "matplotlib<3.11", "pillow", "e2b_charts"];
 
 /// What a template stands for.
 pub(super) async fn find(shared: &Arc<Shared>, caller: &Caller, name: &str) -> Result<Origin, Fault> {
@@ -76,7 +77,7 @@ fn failed(error: &RunError) -> String {
     format!(
         "the template {INTERPRETER} could not be built, so its sandboxes have this host's own packages until the server \
          is started again: {words}; by hand: saggar image build {INTERPRETER} --pip {}",
-        PACKAGES.join(" --pip ")
+        PACKAGES.map(|package| format!("'{package}'")).join(" --pip ")
     )
 }
 

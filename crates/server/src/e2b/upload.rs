@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
@@ -11,7 +12,7 @@ use axum::response::Response;
 use engine::{GuestUser, Marks};
 use flate2::write::GzDecoder;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use types::GuestPath;
 
 use super::entry::PREFIX;
@@ -21,6 +22,9 @@ use super::multipart::{Multipart, boundary};
 use crate::query::Query;
 use crate::sessions::Incoming;
 
+/// What is read of a body after its answer is known.
+const MOST_REST: u64 = 16 << 20;
+const REST_TIME: Duration = Duration::from_secs(2);
 /// Bytes of all metadata of one file.
 const MOST_METADATA: usize = 4096;
 const METADATA: &str = "x-metadata-";
@@ -38,16 +42,21 @@ pub(super) async fn upload(asked: &Asked<'_>, request: Request) -> Result<Respon
     let boundary = boundary(kind);
     let is_raw = kind.starts_with("application/octet-stream");
     let upload = Upload { asked, user, marks };
-    let content = content(request, asked.session.room().0)?;
-    let written = match boundary {
-        Some(boundary) => upload.parts(path, Multipart::new(content, &boundary)).await?,
-        None if is_raw => {
-            let path = path.ok_or_else(|| Fault::bad("`path` is missing"))?;
-            vec![upload.file(&path, &mut { content }).await?]
-        }
-        None => return Err(Fault::bad("send multipart/form-data or application/octet-stream")),
+    let mut content = content(request, asked.session.room().0)?;
+    let written = match (boundary, path) {
+        (Some(boundary), path) => upload.parts(path, Multipart::new(&mut content, &boundary)).await,
+        (None, Some(path)) if is_raw => upload.file(&path, &mut content).await.map(|file| vec![file]),
+        (None, None) if is_raw => Err(Fault::bad("`path` is missing")),
+        (None, _) => Err(Fault::bad("send multipart/form-data or application/octet-stream")),
     };
-    Ok(answer(&written))
+    drain(content).await;
+    written.map(|written| answer(&written))
+}
+
+/// Reads what is left of a body, if that is little: who still sends would not hear the answer.
+async fn drain(content: Content) {
+    let (mut rest, mut nowhere) = (content.take(MOST_REST), tokio::io::sink());
+    let _ = tokio::time::timeout(REST_TIME, tokio::io::copy(&mut rest, &mut nowhere)).await;
 }
 
 /// What the body holds once it is unpacked, and never more than there is room for.
@@ -86,7 +95,7 @@ struct Upload<'a> {
 }
 
 impl Upload<'_> {
-    async fn parts(&self, path: Option<String>, mut parts: Multipart<Content>) -> Result<Vec<Value>, Fault> {
+    async fn parts(&self, path: Option<String>, mut parts: Multipart<&mut Content>) -> Result<Vec<Value>, Fault> {
         let wrong = |error: io::Error| match error.kind() {
             io::ErrorKind::StorageFull => full(),
             _ => Fault::bad(format!("the parts of the body: {error}")),
