@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::error::EvolveError;
+use super::generator::{Choose, Edits, GeneratorKind, GeneratorSpec, ModelSpec};
 use super::strategy::IslandsSpec;
-use super::task::{
-    Choose, Edits, GeneratorKind, GeneratorSpec, ModelSpec, Overrides, Spec, StrategyName, Written, read_text,
-};
+use super::task::{Overrides, Spec, StrategyName, Written, read_text};
 use super::yaml;
 
 /// Files beside an evaluator that it may want, at most.

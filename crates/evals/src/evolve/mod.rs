@@ -29,13 +29,14 @@ pub use budget::Stop;
 pub use error::EvolveError;
 pub use events::Event;
 pub use export::{accepted, checkpoint, html, jsonl, step};
-pub use generator::{Answer, Ask, Form, Generator, Known, Manual, Models, Mutator, Repair, Replay, Silence, Tried};
+pub use generator::{
+    Answer, Ask, Choose, Edits, Form, Generator, GeneratorKind, GeneratorSpec, Known, Manual, ModelSpec, Models,
+    Mutations, Mutator, Repair, Replay, Silence, Tried,
+};
 pub use member::{Evaluation, Member, Proposal};
 pub use result::{Best, LastWord, Outcome, Usage, best};
 pub use run::{Evolution, Listener};
 pub use runs::Runs;
 pub use store::{About, End, Store, Use};
 pub use strategy::{IslandsSpec, StrategySpec};
-pub use task::{
-    Budget, Choose, Edits, EvaluatorSpec, GeneratorKind, GeneratorSpec, ModelSpec, Mutations, Overrides, Scoring, Spec,
-};
+pub use task::{Budget, EvaluatorSpec, Overrides, Scoring, Spec};

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use engine::llm::Message;
 
 use super::blocks;
-use super::generator::{Known, Repair};
-use super::task::{Edits, Scoring, Spec};
+use super::generator::{Edits, Known, Repair};
+use super::task::{Scoring, Spec};
 
 /// Public tests that are shown at most.
 const MOST_TESTS: usize = 20;

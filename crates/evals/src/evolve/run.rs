@@ -14,13 +14,13 @@ use super::budget::{Spent, Stop};
 use super::error::EvolveError;
 use super::evaluate::Evaluating;
 use super::events::Event;
-use super::generator::{Answer, Ask, Form, Generator, Known, Repair, Silence, Tried};
+use super::generator::{Answer, Ask, Form, Generator, GeneratorKind, Known, Repair, Silence, Tried};
 use super::member::{Evaluation, Member, Proposal};
 use super::prompt::{self, Material};
 use super::result::Outcome;
 use super::store::{self, End, Store};
 use super::strategy::{Choice, Population};
-use super::task::{GeneratorKind, Spec};
+use super::task::Spec;
 use super::{patch, tree};
 use crate::judge::Judge;
 

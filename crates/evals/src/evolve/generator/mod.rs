@@ -4,6 +4,7 @@ mod manual;
 mod model;
 mod mutate;
 mod replay;
+mod spec;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ pub use manual::Manual;
 pub use model::Models;
 pub use mutate::Mutator;
 pub use replay::Replay;
+pub use spec::{Choose, Edits, GeneratorKind, GeneratorSpec, ModelSpec, Mutations};
 
 use super::error::EvolveError;
 use super::member::Proposal;

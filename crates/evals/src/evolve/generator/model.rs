@@ -7,10 +7,9 @@ use engine::llm::{ApiKey, ChatModel, ChatRequest, Client, Endpoint, ModelError, 
 use engine::usage::Books;
 use engine::{BoxFuture, Engine};
 
-use super::{Answer, Ask, Form, Generator, Silence};
+use super::{Answer, Ask, Choose, Form, Generator, GeneratorSpec, ModelSpec, Silence};
 use crate::evolve::error::EvolveError;
 use crate::evolve::rng::Rng;
-use crate::evolve::task::{Choose, GeneratorSpec, ModelSpec};
 
 /// Who asks, in the books.
 const COMPONENT: &str = "evolve";

@@ -2,10 +2,9 @@
 
 use engine::BoxFuture;
 
-use super::{Answer, Ask, Form, Generator, Silence};
+use super::{Answer, Ask, Form, Generator, Mutations, Silence};
 use crate::evolve::mutate;
 use crate::evolve::rng::Rng;
-use crate::evolve::task::Mutations;
 
 /// What is drawn for mutations.
 const MUTATING: u64 = 3;

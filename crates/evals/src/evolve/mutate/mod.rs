@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use self::sites::Sites;
 use super::blocks;
+use super::generator::Mutations;
 use super::rng::Rng;
-use super::task::Mutations;
 use super::tree;
 
 /// How often another change is drawn, when one came to nothing.
