@@ -55,11 +55,11 @@ impl Evaluating {
         match &self.how {
             How::Cases(task) => {
                 let task = Task { code: code.to_owned(), ..(**task).clone() };
-                Ok(by_cases(&self.judge.judge(&task).await?))
+                Ok(by_cases(&Box::pin(self.judge.judge(&task)).await?))
             }
             How::Numbers { evaluator, task, score } => {
                 let task = Task { code: code.to_owned(), ..(**task).clone() };
-                Ok(by_numbers(&self.judge.measure(&task, evaluator).await?, score.as_deref()))
+                Ok(by_numbers(&Box::pin(self.judge.measure(&task, evaluator)).await?, score.as_deref()))
             }
         }
     }
