@@ -108,7 +108,7 @@ fn main() -> ExitCode {
         Command::Df(df) => df.execute(config),
         Command::Prune(prune) => prune.execute(config),
         Command::Bench(bench) => in_runtime(bench.execute(config)),
-        Command::Completion(completion) => completion.execute(Cli::command()),
+        Command::Completion(completion) => Ok(completion.execute(Cli::command())),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -78,11 +78,11 @@ impl Server {
     /// What a tool answers.
     fn call(&self, headers: &str, tool: &str, arguments: &Value) -> Value {
         let answer = self.post(headers, &call(1, tool, arguments));
-        let told = answer
+        let mut told = answer
             .lines()
             .filter_map(|line| line.strip_prefix("data: "))
             .filter_map(|data| serde_json::from_str(data).ok());
-        let told = told.filter(|message: &Value| message["id"] == 1).last();
+        let told = told.rfind(|message: &Value| message["id"] == 1);
         told.unwrap_or_else(|| panic!("{answer}"))["result"]["structuredContent"].clone()
     }
 

@@ -118,7 +118,7 @@ async fn what_it_started_ends_with_the_command_that_asked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_at_the_desk_harms_nobody() {
     let (engine, session) = open().await;
-    let script = r#"
+    let script = r"
 import socket, subprocess
 def connect():
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -131,7 +131,7 @@ for bytes in (b'', b'\0', b'\xff' * 100, b'\0' * 60000, b'\1\x80\x80\x80\x80\x08
         s.send(bytes)
     s.close()
 print(subprocess.run(['sudo', 'id', '-u'], capture_output=True, text=True).stdout, end='')
-"#;
+";
     let command = CommandSpec { argv: ["python3", "-c", script].map(str::to_owned).to_vec(), ..CommandSpec::default() };
     let result = exec(&engine, &session, command).await;
     assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("0\n", ""));

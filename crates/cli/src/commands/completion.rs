@@ -5,8 +5,6 @@ use std::io;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::failure::Failure;
-
 /// Print the completion script of a shell.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  saggar completion bash > ~/.local/share/bash-completion/completions/saggar")]
@@ -16,11 +14,11 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    pub(crate) fn execute(&self, mut command: Command) -> Result<u8, Failure> {
+    pub(crate) fn execute(&self, mut command: Command) -> u8 {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "saggar", &mut script);
         // A reader who has seen enough is no failure.
         let _ = io::Write::write_all(&mut io::stdout(), &script);
-        Ok(0)
+        0
     }
 }

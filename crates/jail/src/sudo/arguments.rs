@@ -2,6 +2,7 @@
 
 /// What is to be done.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(super) struct Arguments {
     /// As whom; root if nobody is named.
     pub(super) user: Option<String>,

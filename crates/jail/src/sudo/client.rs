@@ -26,7 +26,7 @@ const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 /// Asks, waits, and ends as the program did.
 #[must_use]
 pub fn run() -> ExitCode {
-    let words = env::args_os().skip(1).map(|word| word.into_string());
+    let words = env::args_os().skip(1).map(std::ffi::OsString::into_string);
     let Ok(words) = words.collect::<Result<Vec<String>, _>>() else { return complain("words must be UTF-8") };
     let arguments = match arguments::parse(words) {
         Ok(arguments) => arguments,
