@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use types::Network;
 
+use crate::backend::E2bBackendSettings;
+
 /// What sandboxes of the E2B-compatible door may do beyond what their clients ask.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -13,10 +15,12 @@ pub struct E2bSettings {
     pub build: bool,
     /// Whether the two ports are listened on that old clients know by heart.
     pub old_clients: bool,
+    /// The server to which runs of the backend `e2b` go. It is another one than this door.
+    pub backend: E2bBackendSettings,
 }
 
 impl Default for E2bSettings {
     fn default() -> Self {
-        Self { network: Network::None, build: true, old_clients: false }
+        Self { network: Network::None, build: true, old_clients: false, backend: E2bBackendSettings::default() }
     }
 }

@@ -333,7 +333,8 @@ impl Engine {
     /// For a process that is about to end: puts away only what the next one would have to wait for. The rest ends with
     /// the process.
     pub fn leave(self) {
-        if self.audit.is_long() {
+        // Sandboxes elsewhere would wait for nobody until their time is over.
+        if self.audit.is_long() || self.stations.is_elsewhere() {
             return;
         }
         std::mem::forget(self);

@@ -111,6 +111,9 @@ pub enum BackendError {
     /// The Docker daemon.
     #[error(transparent)]
     Docker(#[from] crate::backend::DockerError),
+    /// An E2B-compatible server.
+    #[error(transparent)]
+    E2b(#[from] crate::backend::E2bError),
     /// Pipes and the like.
     #[error("the host ran out of descriptors or memory")]
     Host(#[source] io::Error),
@@ -288,7 +291,7 @@ impl RunError {
                 )
             }
             Self::ImageNeeded => "name one: --image REF, or `image` of [docker] in the settings".to_owned(),
-            Self::ImageNotOffered(_) => "the owner offers images in `images` of [docker] in the settings".to_owned(),
+            Self::ImageNotOffered(_) => "the owner offers images in `images` of [docker], and templates in `templates` of [e2b.backend] in the settings".to_owned(),
             Self::NotInImage { .. } => "choose an image that has it: --image REF".to_owned(),
             Self::Input { .. } => "check that the file exists and that you may read it".to_owned(),
             Self::Output { .. } => "check the folder's permissions and free space".to_owned(),
@@ -338,6 +341,7 @@ impl BackendError {
                 ErrorCode::Unsupported
             }
             Self::Docker(error) => error.code(),
+            Self::E2b(error) => error.code(),
             Self::PlaceGone | Self::ProcessGone | Self::NoLayer(_) => ErrorCode::NotFound,
             Self::Spawn(_) | Self::KeeperGone | Self::NoWorker | Self::Step { .. } | Self::Place { .. } => {
                 ErrorCode::SandboxFailed
@@ -366,6 +370,7 @@ impl BackendError {
             Self::NoSessions { .. } => "use --backend native".to_owned(),
             Self::NoImages { .. } => "use --backend docker".to_owned(),
             Self::Docker(error) => error.hint(),
+            Self::E2b(error) => error.hint(),
             Self::Lacks { .. } => "`saggar doctor` says what this host lacks for it".to_owned(),
             Self::NoDisk { .. } => {
                 "set SAGGAR_HOME to a folder on ext4, xfs, btrfs or tmpfs: an overlay cannot lie on an overlay, nor on a network's file system"

@@ -44,9 +44,10 @@ pub use admission::{AdmissionError, Pass};
 pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DockerError, DockerReport, DockerSettings,
-    Ended, FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind, Gone, GuestUser, ImageFacts,
-    LayerId, Marks, Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Reach, Sandbox,
-    SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked, WorkerKind, WorkerSpec, Writers,
+    E2bBackendSettings, E2bError, Ended, FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind,
+    Gone, GuestUser, ImageFacts, LayerId, Marks, Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process,
+    ProcessSpec, Reach, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked, WorkerKind,
+    WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::{DatabaseError, open as open_database};

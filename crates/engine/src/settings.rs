@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::backend::DockerSettings;
+use crate::backend::{DockerSettings, E2bBackendSettings};
 use crate::e2b_settings::E2bSettings;
 use crate::image::Sources;
 use crate::model_review::ReviewSettings;
@@ -392,7 +392,7 @@ impl Settings {
             docker: docker_host(file.docker),
             server: file.server,
             fusion: file.fusion,
-            e2b: file.e2b,
+            e2b: e2b_addresses(file.e2b),
         })
     }
 }
@@ -401,6 +401,19 @@ impl Settings {
 fn docker_host(docker: DockerSettings) -> DockerSettings {
     let host = docker.host.or_else(|| env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty()));
     DockerSettings { host, ..docker }
+}
+
+/// What E2B's own clients go by, unless the settings say otherwise.
+fn e2b_addresses(e2b: E2bSettings) -> E2bSettings {
+    let or =
+        |written: Option<String>, name: &str| written.or_else(|| env::var(name).ok().filter(|url| !url.is_empty()));
+    let backend = E2bBackendSettings {
+        api_url: or(e2b.backend.api_url, "E2B_API_URL"),
+        sandbox_url: or(e2b.backend.sandbox_url, "E2B_SANDBOX_URL"),
+        domain: or(e2b.backend.domain, "E2B_DOMAIN"),
+        ..e2b.backend
+    };
+    E2bSettings { backend, ..e2b }
 }
 
 fn usual_place() -> PathBuf {

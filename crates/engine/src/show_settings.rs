@@ -35,6 +35,14 @@ impl Settings {
                 "host": self.docker.host, "runtime": self.docker.runtime, "image": self.docker.image,
                 "images": self.docker.images,
             },
+            "e2b": {
+                "network": self.e2b.network, "build": self.e2b.build, "old_clients": self.e2b.old_clients,
+                "backend": {
+                    "api_url": self.e2b.backend.api_url, "sandbox_url": self.e2b.backend.sandbox_url,
+                    "domain": self.e2b.backend.domain, "template": self.e2b.backend.template,
+                    "templates": self.e2b.backend.templates,
+                },
+            },
             "review": self.review.as_ref().map(|review| json!({
                 "model": review.model, "base_url": review.base_url, "api_key_env": review.api_key_env,
             })),

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use types::{BackendKind, Limits};
 
-use crate::backend::{Backend, Docker};
-use crate::error::{BackendError, RunError, unsupported_backend};
+use crate::backend::{Backend, Docker, E2b};
+use crate::error::{BackendError, RunError};
 use crate::pool::Pool;
 use crate::settings::Settings;
 
@@ -32,11 +32,12 @@ impl Station {
 pub(crate) struct Stations {
     pub(crate) native: Station,
     docker: OnceLock<Station>,
+    e2b: OnceLock<Station>,
 }
 
 impl Stations {
     pub(crate) fn new(native: Station) -> Self {
-        Self { native, docker: OnceLock::new() }
+        Self { native, docker: OnceLock::new(), e2b: OnceLock::new() }
     }
 
     /// The one of this kind, made when it is first asked for.
@@ -44,7 +45,7 @@ impl Stations {
         match kind {
             BackendKind::Native => Ok(&self.native),
             BackendKind::Docker => self.docker(settings),
-            BackendKind::E2b => Err(unsupported_backend(kind)),
+            BackendKind::E2b => self.e2b(settings),
         }
     }
 
@@ -59,5 +60,19 @@ impl Stations {
             None => Station::new(backend),
         };
         Ok(self.docker.get_or_init(|| station))
+    }
+
+    /// Whether runs went to another server.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.e2b.get().is_some()
+    }
+
+    /// Nothing is kept ready there: sandboxes of others cost by the second.
+    fn e2b(&self, settings: &Settings) -> Result<&Station, RunError> {
+        if let Some(station) = self.e2b.get() {
+            return Ok(station);
+        }
+        let backend = Arc::new(E2b::new(settings.e2b.backend.clone()).map_err(BackendError::from)?);
+        Ok(self.e2b.get_or_init(|| Station::new(backend)))
     }
 }

@@ -5,6 +5,7 @@
 
 mod cell;
 mod check;
+pub mod connect;
 mod error;
 mod layer;
 mod limits;

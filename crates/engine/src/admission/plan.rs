@@ -6,7 +6,7 @@ use std::sync::Arc;
 use types::{BackendKind, ExecRequest, FileContent, InputFile, Limits, Network, RelPath};
 
 use crate::engine::{Caller, Standing};
-use crate::error::{RunError, unsupported_backend};
+use crate::error::RunError;
 use crate::files::Glob;
 use crate::image::{Base, HeldImage, Images};
 use crate::language::{self, Found, Recipe};
@@ -46,7 +46,7 @@ pub(crate) enum Program {
 /// Checks a request against the settings.
 pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) -> Result<Admitted, RunError> {
     let reference = reference(&request, settings, caller)?;
-    if reference.is_some() && request.network == Network::Open {
+    if request.backend == BackendKind::Docker && request.network == Network::Open {
         return Err(RunError::Unsupported { what: "network `open` on the Docker backend".to_owned() });
     }
     check_words(&request)?;
@@ -126,7 +126,16 @@ fn reference(request: &ExecRequest, settings: &Settings, caller: &Caller) -> Res
             }
             Ok(Some(image.clone()))
         }
-        kind @ BackendKind::E2b => Err(unsupported_backend(kind)),
+        BackendKind::E2b => {
+            let settings = &settings.e2b.backend;
+            let template = request.image.as_deref().filter(|image| !image.is_empty());
+            let template = template.unwrap_or_else(|| settings.template());
+            // The account there is the owner's.
+            if caller.standing != Standing::Owner && !settings.offers(template) {
+                return Err(RunError::ImageNotOffered(template.to_owned()));
+            }
+            Ok(Some(template.to_owned()))
+        }
     }
 }
 

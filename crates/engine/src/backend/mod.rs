@@ -1,6 +1,8 @@
 //! Where code can run. A backend isolates and nothing else.
 
+mod contained;
 mod docker;
+mod e2b;
 mod native;
 mod place;
 mod place_files;
@@ -21,6 +23,8 @@ use crate::image::HeldImage;
 use crate::network::Rules;
 pub(crate) use docker::{Docker, examine as examine_docker};
 pub use docker::{DockerError, DockerReport, DockerSettings};
+pub(crate) use e2b::E2b;
+pub use e2b::{E2bBackendSettings, E2bError};
 pub(crate) use native::Native;
 pub use place::{
     Connection, Control, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process, ProcessSpec,

@@ -184,6 +184,10 @@ impl Walk<'_, '_> {
 /// A path that a person and a JSON text can hold: UTF-8 without control characters.
 fn plain(folder: &str, name: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(name).ok().filter(|name| !name.chars().any(char::is_control))?;
+    // A file system gives no other names; whoever tells of one elsewhere may lie.
+    if name.contains('/') || matches!(name, "" | "." | "..") {
+        return None;
+    }
     Some(if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") })
 }
 

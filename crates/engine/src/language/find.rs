@@ -57,7 +57,8 @@ impl Found {
     /// Its folder, if that is not one of the system's.
     pub(crate) fn own_folder(&self) -> Option<&str> {
         let folder = Path::new(&self.program).parent()?;
-        if is_system(folder) { None } else { folder.to_str() }
+        // A name alone has no folder, and an empty word on a PATH would mean the working directory.
+        if is_system(folder) || folder.as_os_str().is_empty() { None } else { folder.to_str() }
     }
 
     /// The version of a Python, told from the names of its files: starting it to ask would cost more than the question.

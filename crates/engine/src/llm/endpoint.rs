@@ -29,8 +29,33 @@ pub(super) enum Tls {
 }
 
 impl Endpoint {
-    /// Reads a `base_url`.
+    /// Reads a `base_url`, for the one call that is made to a model.
     pub fn parse(base_url: &str) -> Result<Self, ModelError> {
+        let (base, query) = Self::read(base_url)?;
+        Ok(Self { path: format!("{}/chat/completions{query}", base.path), ..base })
+    }
+
+    /// Reads an address below which many calls are made; it has no query.
+    pub(crate) fn base(base_url: &str) -> Result<Self, ModelError> {
+        match Self::read(base_url)? {
+            (base, query) if query.is_empty() => Ok(base),
+            _ => Err(ModelError::Address { why: "it must not have a query" }),
+        }
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    fn read(base_url: &str) -> Result<(Self, String), ModelError> {
         let wrong = |why| ModelError::Address { why };
         let uri: Uri = base_url.trim().parse().map_err(|_| wrong("it is not a URL"))?;
         let tls = match uri.scheme_str() {
@@ -54,12 +79,12 @@ impl Endpoint {
             (None, Tls::No) => 80,
         };
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let path = format!("{}/chat/completions{query}", uri.path().trim_end_matches('/'));
-        Ok(Self { host, port, tls, path, authority: authority.as_str().to_owned() })
+        let path = uri.path().trim_end_matches('/').to_owned();
+        Ok((Self { host, port, tls, path, authority: authority.as_str().to_owned() }, query))
     }
 
     /// Whether nobody on the way can read along.
-    pub(super) fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         let loopback = || self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
         self.tls == Tls::Yes || loopback()
     }

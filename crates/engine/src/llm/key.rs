@@ -39,6 +39,13 @@ impl ApiKey {
         HeaderValue::try_from(text).is_ok().then(|| Self(text.to_owned()))
     }
 
+    /// As it is, for servers that want it so.
+    pub(crate) fn plain_header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::try_from(&self.0).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let mut value = HeaderValue::try_from(format!("Bearer {}", self.0)).ok()?;
         value.set_sensitive(true);
@@ -58,7 +65,7 @@ impl ApiKey {
 }
 
 /// A server's own words, made fit to be shown; none at all if they tell of the key.
-pub(super) fn presentable(text: &str, key: Option<&ApiKey>) -> Said {
+pub(crate) fn presentable(text: &str, key: Option<&ApiKey>) -> Said {
     if key.is_some_and(|key| key.is_told_by(text)) {
         return Said::default();
     }

@@ -16,7 +16,9 @@ pub use client::{Client, Patience};
 pub use endpoint::{Endpoint, OPENAI};
 pub use error::{ModelError, Said};
 pub use key::ApiKey;
+pub(crate) use key::presentable;
 pub use openai::OpenAi;
+pub(crate) use wire::open;
 pub use wire::trust;
 
 /// A model that can be talked to.

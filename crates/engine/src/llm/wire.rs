@@ -39,15 +39,26 @@ pub(super) struct Answer {
 /// Sends a JSON body and reads the whole answer. Dropping the future closes the connection.
 pub(super) async fn post(endpoint: &Endpoint, key: Option<&ApiKey>, body: Vec<u8>) -> Result<Answer, ModelError> {
     let request = request(endpoint, key, body)?;
+    exchange(open(endpoint).await?, request).await
+}
+
+/// A connection, sealed or not.
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection for S {}
+
+/// Connects to a server, sealed where its address says so.
+pub(crate) async fn open(endpoint: &Endpoint) -> Result<Box<dyn Connection>, ModelError> {
     let failed = |source| ModelError::Connect { host: endpoint.host.clone(), source };
     let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(failed)?;
+    // Small requests follow each other.
+    stream.set_nodelay(true).map_err(failed)?;
     match endpoint.tls {
-        Tls::No => exchange(stream, request).await,
+        Tls::No => Ok(Box::new(stream)),
         Tls::Yes => {
             let wrong = |_| ModelError::Address { why: "its host is no name that a certificate could have" };
             let name = ServerName::try_from(endpoint.host.clone()).map_err(wrong)?;
-            let stream = TlsConnector::from(trust()?).connect(name, stream).await.map_err(failed)?;
-            exchange(stream, request).await
+            Ok(Box::new(TlsConnector::from(trust()?).connect(name, stream).await.map_err(failed)?))
         }
     }
 }
@@ -68,10 +79,7 @@ fn request(endpoint: &Endpoint, key: Option<&ApiKey>, body: Vec<u8>) -> Result<R
     Ok(request)
 }
 
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, ModelError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn exchange(stream: Box<dyn Connection>, request: Request<Full<Bytes>>) -> Result<Answer, ModelError> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // The set ends the connection's task with this future, however that ends.
     let mut tasks = JoinSet::new();

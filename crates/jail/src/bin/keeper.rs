@@ -1,14 +1,21 @@
 //! The keeper program. Embedded in saggar and run from a sealed memfd; its only descriptor is the engine's channel.
 //!
-//! Under the name `init` it is process 1 of a container instead, and under the name `sudo` it asks process 1 of a session:
-//! one static program for all, which every image can run.
+//! Under the name `init` it is process 1 of a container instead, under the name `guest` our one process in somebody else's
+//! sandbox, and under the name `sudo` it asks process 1 of a session: one static program for all, which every image can run.
 
 use std::process::ExitCode;
 
+use jail::contained::{self, Role};
+
 fn main() -> ExitCode {
     let name = std::env::args().next().unwrap_or_default();
-    if name == jail::contained::NAME {
-        let Err(_) = jail::contained::run();
+    let role = match name.as_str() {
+        contained::NAME => Some(Role::Init),
+        contained::GUEST_NAME => Some(Role::Guest),
+        _ => None,
+    };
+    if let Some(role) = role {
+        let Err(_) = contained::run(role);
         return ExitCode::FAILURE;
     }
     if name.rsplit('/').next() == Some(jail::sudo::NAME) {

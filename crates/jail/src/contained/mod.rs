@@ -1,11 +1,13 @@
-//! Process 1 of a container that somebody else made: places files, runs programs, watches them, tells of what is left.
+//! The one program of ours in a place that somebody else made: places files, runs programs, watches them, tells of what is
+//! left.
 //!
-//! The container's engine has built the walls; this closes what it left open, and takes the program's end, cost and files
+//! Whoever made the place has built its walls; this closes what is left open, and takes the program's end, cost and files
 //! where they can be told exactly. Its only channel is its own standard input and output, which no program inherits.
 
 mod files;
 mod furnish;
 mod layers;
+mod meters;
 mod run;
 mod wire;
 
@@ -13,15 +15,28 @@ use std::convert::Infallible;
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
 
 use crate::sys;
 
 pub use furnish::FURNISHING_CALLS;
 pub use wire::{EntryKind, Folder, FrameKind, Frames, Garbled, MOST_CONTENT, Order, Report, frame};
 
-/// Where the program lies in a container, and by which name it knows what it is.
+/// Where the program lies in a container, and by which name it knows that it is process 1 there.
 pub const NAME: &str = "/opt/saggar/init";
+
+/// By which name it knows that it is one process among others, in a place that it was sent to.
+pub const GUEST_NAME: &str = "/opt/saggar/guest";
+
+/// What the program is where it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Process 1 of a container: all others in it are programs'.
+    Init,
+    /// One process among others. What it starts it can find, because whatever is left without a parent comes to it; what
+    /// the place allows and what others in it do it cannot change.
+    Guest,
+}
 
 /// Bytes that process 1 takes of `/tmp` for itself, and the one file that holds them.
 pub const RESERVED: u64 = crate::stage::RECORD_BYTES;
@@ -85,12 +100,23 @@ impl Engine {
     }
 }
 
-/// Serves the engine until it is gone. Everything else in the container ends with this process.
-pub fn run() -> Result<Infallible, Ending> {
-    // Only process 1 cannot be killed by what it starts.
-    if !rustix::process::getpid().is_init() {
-        return Err(Errno::PERM);
+/// Serves the engine until it is gone. Everything else in a container ends with its process 1.
+pub fn run(role: Role) -> Result<Infallible, Ending> {
+    match role {
+        // Only process 1 cannot be killed by what it starts.
+        Role::Init if !getpid().is_init() => return Err(Errno::PERM),
+        Role::Init => {}
+        Role::Guest => set_child_subreaper(Some(getpid()))?,
     }
+    let served = serve(role);
+    if role == Role::Guest {
+        // The engine is gone, and nobody else ends what is left.
+        run::end_all(role);
+    }
+    served
+}
+
+fn serve(role: Role) -> Result<Infallible, Ending> {
     sys::close_all_but(&[])?;
     sys::reset_signals();
     rustix::process::umask(rustix::fs::Mode::from(0o022));
@@ -103,15 +129,17 @@ pub fn run() -> Result<Infallible, Ending> {
         }
         match postcard::from_bytes(&payload).map_err(|_| Errno::PROTO)? {
             Order::Close { limits } => {
-                // Told by the layers that are on afterwards.
-                let _ = furnish::furnish(&limits);
+                if role == Role::Init {
+                    // Told by the layers that are on afterwards.
+                    let _ = furnish::furnish(&limits);
+                }
                 set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
                 files::reserve()?;
-                Engine::report(&Report::Ready { layers: layers::close() })?;
+                Engine::report(&Report::Ready { layers: layers::close(role) })?;
             }
             Order::Place { path, executable } => files::place(&mut engine, &path, executable)?,
             Order::Start { programs, argv, env, limits } => {
-                run::run(&mut engine, &run::Program { programs, argv, env, limits })?;
+                run::run(&mut engine, &run::Program { programs, argv, env, limits }, role)?;
             }
             // It came too late: the program is over.
             Order::Kill => {}

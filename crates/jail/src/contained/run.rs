@@ -1,18 +1,18 @@
-//! One program in a container, from its start until the last of its processes is gone.
+//! One program, from its start until the last of its processes is gone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use rustix::time::Timespec;
 use types::LimitKind;
 
-use super::{Engine, FrameKind, Order, Report, frame};
-use crate::cgroup::Inside;
+use super::meters::Meters;
+use super::{Engine, FrameKind, Order, Report, Role, frame};
 use crate::init;
 use crate::sys;
 use crate::wire::{Cost, End, Limits, Rlimits};
@@ -33,6 +33,7 @@ pub(super) struct Program {
 
 /// A program that runs.
 struct Running {
+    role: Role,
     pid: Pid,
     handle: OwnedFd,
     stdin: Option<OwnedFd>,
@@ -48,10 +49,9 @@ struct Running {
 }
 
 /// Runs one program to its end, whatever that is.
-pub(super) fn run(engine: &mut Engine, program: &Program) -> Result<(), Errno> {
-    let meters = Inside::open();
-    let before = meters.counts();
-    let mut running = match start(program, meters.counts_memory()) {
+pub(super) fn run(engine: &mut Engine, program: &Program, role: Role) -> Result<(), Errno> {
+    let mut meters = Meters::open(role, program.limits.memory)?;
+    let mut running = match start(program, role, meters.count_memory()) {
         Ok(running) => running,
         Err(errno) => return Engine::report(&Report::Failed { errno: errno.raw_os_error() }),
     };
@@ -62,56 +62,67 @@ pub(super) fn run(engine: &mut Engine, program: &Program) -> Result<(), Errno> {
     let deadline = running.started + Duration::from_nanos(limits.wall);
     let status = loop {
         running.turn(engine)?;
-        let used = || meters.cpu().zip(before.cpu).map(|(now, then)| now - then);
+        let look = meters.look();
         if Instant::now() >= deadline {
             running.stop(End::Limit(LimitKind::Wall));
-        } else if meters.counts().out_of_memory > before.out_of_memory {
+        } else if look.out_of_memory {
             running.stop(End::Limit(LimitKind::Memory));
-        } else if limits.cpu.is_some_and(|most| used() >= Some(most)) {
+        } else if limits.cpu.is_some_and(|most| look.cpu >= Some(most)) {
             running.stop(End::Limit(LimitKind::Cpu));
         }
-        if let Some(status) = running.reap()? {
+        if let Some(status) = running.reap(&mut meters) {
             break status;
         }
     };
     let wall = running.started.elapsed();
-    end_all();
+    for cost in end_all(role) {
+        meters.reaped(&cost);
+    }
     running.drain()?;
-    let counts = meters.counts();
-    let end = running.cause.take().unwrap_or_else(|| ended(status, counts.out_of_memory > before.out_of_memory));
+    let costs = meters.sum();
+    let end = running.cause.take().unwrap_or_else(|| ended(status, costs.out_of_memory));
     let mut hits = Vec::new();
     if let End::Limit(limit) = &end {
         hits.push(*limit);
     }
-    if counts.out_of_memory > before.out_of_memory && !hits.contains(&LimitKind::Memory) {
+    if costs.out_of_memory && !hits.contains(&LimitKind::Memory) {
         hits.push(LimitKind::Memory);
     }
-    if counts.refused_pids > before.refused_pids {
+    if costs.refused_pids {
         hits.push(LimitKind::Pids);
     }
-    let cpu = counts.cpu.zip(before.cpu).map_or(0, |(now, then)| now - then);
     let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
-    Engine::report(&Report::Ended { end, cost: Cost { wall, cpu, memory: counts.peak.unwrap_or(0), hits } })
+    Engine::report(&Report::Ended { end, cost: Cost { wall, cpu: costs.cpu, memory: costs.peak, hits } })
 }
 
-fn start(program: &Program, metered: bool) -> Result<Running, Errno> {
+fn start(program: &Program, role: Role, metered: bool) -> Result<Running, Errno> {
     let (stdin_read, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&stdin, true)?;
     let limits = &program.limits;
-    // Users are counted over the whole host where there is no namespace of users: the container's group counts.
+    let pids = match role {
+        // Users are counted over the whole host where there is no namespace of users: the container's group counts.
+        Role::Init => u64::from(u32::MAX),
+        // Nobody else counts; whoever is there already is counted too.
+        Role::Guest => limits.pids.saturating_add(init::everybody().len() as u64),
+    };
     let rlimits = Rlimits {
-        pids: u64::from(u32::MAX),
+        pids,
         data: (!metered).then_some(limits.memory.saturating_add(limits.pids.saturating_mul(8 << 20))),
         cpu: limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
     };
     let streams = vec![stdin_read, stdout_write, stderr_write];
     let Program { programs, argv, env, .. } = program;
-    let pid = init::start(&init::Order { programs, argv, env }, streams, &rlimits)
-        .map_err(|trouble| Errno::from_raw_os_error(trouble.errno))?;
+    let order = init::Order { programs, argv, env };
+    let pid = match role {
+        Role::Init => init::start(&order, streams, &rlimits),
+        Role::Guest => init::start_fenced(&order, streams, &rlimits),
+    };
+    let pid = pid.map_err(|trouble| Errno::from_raw_os_error(trouble.errno))?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     Ok(Running {
+        role,
         pid,
         handle,
         stdin: Some(stdin),
@@ -210,19 +221,18 @@ impl Running {
 
     fn stop(&mut self, cause: End) {
         self.cause.get_or_insert(cause);
-        sys::kill_all();
+        kill(self.role);
     }
 
     /// Reaps whatever has ended; the program's own status if it is among them.
-    fn reap(&self) -> Result<Option<WaitStatus>, Errno> {
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.pid => return Ok(Some(status)),
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => return Ok(None),
-                Err(errno) => return Err(errno),
+    fn reap(&self, meters: &mut Meters) -> Option<i32> {
+        while let Some((pid, status, cost)) = sys::reap_orphan() {
+            meters.reaped(&cost);
+            if pid == self.pid.as_raw_nonzero().get() {
+                return Some(status);
             }
         }
+        None
     }
 
     /// Passes on what is left in the pipes; nobody can write to them any more.
@@ -259,28 +269,38 @@ fn pass_on(pipe: &mut Option<OwnedFd>, kind: FrameKind) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Kills and reaps until nothing is left.
-fn end_all() {
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        sys::kill_all();
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => break,
-                Err(_) => return,
-            }
-        }
-        let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 500_000 }));
+/// Kills everything that was started here.
+fn kill(role: Role) {
+    match role {
+        Role::Init => sys::kill_all(),
+        Role::Guest => init::kill_below(getpid().as_raw_nonzero().get(), &BTreeSet::new()),
     }
 }
 
-fn ended(status: WaitStatus, out_of_memory: bool) -> End {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => End::Exited(code),
+/// Kills and reaps until nothing is left; says what each of them cost.
+pub(super) fn end_all(role: Role) -> Vec<sys::Reaped> {
+    let start = Instant::now();
+    let mut costs = Vec::new();
+    while start.elapsed() < PATIENCE {
+        kill(role);
+        while let Some((_, _, cost)) = sys::reap_orphan() {
+            costs.push(cost);
+        }
+        if !sys::has_children() {
+            break;
+        }
+        let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 500_000 }));
+    }
+    costs
+}
+
+fn ended(status: i32, out_of_memory: bool) -> End {
+    if libc::WIFEXITED(status) {
+        return End::Exited(libc::WEXITSTATUS(status));
+    }
+    match libc::WTERMSIG(status) {
         // A signal that we did not send, while the kernel was killing for want of memory.
-        (None, Some(signal)) if out_of_memory && signal == libc::SIGKILL => End::Limit(LimitKind::Memory),
-        (None, Some(signal)) => End::Signaled(signal),
-        (None, None) => End::Exited(1),
+        libc::SIGKILL if out_of_memory => End::Limit(LimitKind::Memory),
+        signal => End::Signaled(signal),
     }
 }

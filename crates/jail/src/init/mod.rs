@@ -29,6 +29,7 @@ use crate::way_out;
 use crate::wire::{FromInit, Rlimits, ToInit, Trouble};
 
 pub(crate) use seal::{FILES_ABI, Kind, SCOPE_ABI, drop_capabilities, restrict_files};
+pub(crate) use session::{below, everybody, kill_below};
 pub(crate) use zygote::Birth;
 
 /// The step that fails where a program's folder is not there.
@@ -167,7 +168,22 @@ pub(crate) struct Order<'a> {
 
 /// Forks the program's process and waits until it has become the program, or failed to.
 pub(crate) fn start(order: &Order<'_>, streams: Vec<OwnedFd>, limits: &Rlimits) -> Result<Pid, Trouble> {
+    start_behind(|| Ok(()), order, streams, limits)
+}
+
+/// The same, for a starter that is not process 1: where the kernel can, the program is kept from signalling it.
+pub(crate) fn start_fenced(order: &Order<'_>, streams: Vec<OwnedFd>, limits: &Rlimits) -> Result<Pid, Trouble> {
+    start_behind(|| seal::fence_signals().step("fence signals with Landlock"), order, streams, limits)
+}
+
+fn start_behind(
+    fence: impl FnOnce() -> Result<(), Trouble>,
+    order: &Order<'_>,
+    streams: Vec<OwnedFd>,
+    limits: &Rlimits,
+) -> Result<Pid, Trouble> {
     fork_into(|| {
+        fence()?;
         sys::reset_signals();
         setsid().step("leave the session")?;
         chdir("/work").step("enter /work")?;

@@ -192,7 +192,7 @@ pub(super) fn become_user(user: u32, group: u32, users: bool) -> Result<(), Trou
 
 /// Kills everything below `parent`, and those who serve it with all below them: first all are stopped, so that none starts
 /// another meanwhile.
-fn kill_below(parent: i32, servants: &BTreeSet<i32>) {
+pub(crate) fn kill_below(parent: i32, servants: &BTreeSet<i32>) {
     let mut stopped = BTreeSet::new();
     for _ in 0..ROUNDS {
         let below = below(parent, servants);
@@ -211,7 +211,7 @@ fn kill_below(parent: i32, servants: &BTreeSet<i32>) {
 }
 
 /// Everybody below `parent`, and the servants with all below them, who is not gone already.
-fn below(parent: i32, servants: &BTreeSet<i32>) -> BTreeSet<i32> {
+pub(crate) fn below(parent: i32, servants: &BTreeSet<i32>) -> BTreeSet<i32> {
     let parents = everybody();
     let is_root = |at: i32| at == parent || servants.contains(&at);
     let is_below = |pid: &i32| servants.contains(pid) || ancestor_among(&parents, *pid, is_root).is_some();
@@ -232,7 +232,7 @@ pub(super) fn ancestor_among(parents: &BTreeMap<i32, i32>, pid: i32, wanted: imp
 }
 
 /// Everybody who is not gone already, with his parent.
-pub(super) fn everybody() -> BTreeMap<i32, i32> {
+pub(crate) fn everybody() -> BTreeMap<i32, i32> {
     let mut parents = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };

@@ -1,24 +1,32 @@
 //! The weaker meters: what a run's tree uses, read from its own `/proc`, where no cgroup counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags, RawDir, fstatfs, openat};
 use rustix::io::Errno;
 
+use crate::init::below;
 use crate::sys;
 
 /// A run's `/proc`, handed over by its init.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     proc: OwnedFd,
+    /// Whose descendants are the run's; all that there are, if none is named.
+    parent: Option<i32>,
     /// The most that each process was seen to have used: children that nobody waits for are in no parent's account.
     used: BTreeMap<String, u64>,
 }
 
 impl Watch {
     pub(super) fn new(proc: OwnedFd) -> Self {
-        Self { proc, used: BTreeMap::new() }
+        Self { proc, parent: None, used: BTreeMap::new() }
+    }
+
+    /// Of what is below one process, in a `/proc` that has others too.
+    pub(crate) fn below(proc: OwnedFd, parent: i32) -> Self {
+        Self { proc, parent: Some(parent), used: BTreeMap::new() }
     }
 
     /// How many processes there are.
@@ -40,16 +48,29 @@ impl Watch {
         seen.max(alive + waited_for) * (1_000_000_000 / sys::clock_ticks())
     }
 
+    /// Nanoseconds of those who are alive, and of whom they have waited for.
+    pub(crate) fn living_cpu(&self) -> u64 {
+        let ticks = |pid: &String| self.read(pid, "stat").and_then(|stat| cpu_ticks(&stat));
+        let ticks = self.processes().iter().filter_map(ticks).map(|(own, children)| own + children).sum::<u64>();
+        ticks * (1_000_000_000 / sys::clock_ticks())
+    }
+
     /// Whether the tree holds more than `limit` bytes: its processes, and the files it keeps in memory.
     pub(super) fn exceeds(&self, limit: u64, writable: &OwnedFd) -> bool {
         let files = fstatfs(writable).map_or(0, |fs| (fs.f_blocks - fs.f_bfree) * fs.f_bsize.unsigned_abs());
+        self.memory(limit, files) > limit
+    }
+
+    /// Bytes that its processes hold, with `files` that lie in memory: exact where a cheap look says more than `limit`.
+    pub(crate) fn memory(&self, limit: u64, files: u64) -> u64 {
         let processes = self.processes();
         let page = sys::page_size();
         // Cheap and too high: pages shared by forks are counted once for each.
         let threads: Vec<String> = processes.iter().filter_map(|pid| self.living_thread(pid)).collect();
         let resident: u64 =
             threads.iter().filter_map(|path| self.read(path, "statm")).filter_map(|statm| field(&statm, 1)).sum();
-        resident * page + files > limit && self.proportional(&threads, files).is_none_or(|exact| exact > limit)
+        let cheap = resident * page + files;
+        if cheap > limit { self.proportional(&threads, files).unwrap_or(cheap) } else { cheap }
     }
 
     /// A path to a thread that still has the process's memory: its leader may have ended before the others, and then
@@ -80,7 +101,10 @@ impl Watch {
     }
 
     fn processes(&self) -> Vec<String> {
-        self.numbers(".")
+        match self.parent {
+            None => self.numbers("."),
+            Some(parent) => below(parent, &BTreeSet::new()).iter().map(ToString::to_string).collect(),
+        }
     }
 
     /// Entries of a folder whose names are numbers.

@@ -17,7 +17,7 @@ pub(crate) use network::{loopback_up, set_up_device};
 pub(crate) use ptrace::{Event as TaskEvent, enter_folder, heard_of, interrupt, let_go, seize};
 pub(crate) use seccomp::{Instruction, install_filter};
 pub(crate) use signals::Signals;
-pub(crate) use wait::{Children, reap_beside, reap_orphan, reap_until, signal_all, wait_for};
+pub(crate) use wait::{Children, Reaped, has_children, reap_beside, reap_orphan, reap_until, signal_all, wait_for};
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -34,6 +34,15 @@ pub(crate) fn reap_orphan() -> Option<(i32, i32, Reaped)> {
     wait4(-1, libc::WNOHANG).ok().filter(|(pid, ..)| *pid > 0)
 }
 
+/// Whether there is any child left, alive or not.
+pub(crate) fn has_children() -> bool {
+    // SAFETY: all zero is a valid `siginfo_t`.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable and lives across the call; nothing is reaped by it.
+    let found = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) };
+    found == 0
+}
+
 fn wait4(pid: i32, flags: i32) -> Result<(i32, i32, Reaped), Errno> {
     // SAFETY: `rusage` is plain numbers; all zero is a valid one.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -1,6 +1,5 @@
 //! The Connect protocol with JSON: one message as a body, or messages in frames of a flag, a length and that many bytes.
 
-use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,16 +7,11 @@ use engine::{BackendError, FileError, RunError, SessionError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use types::ErrorCode;
+use types::connect::{END, FrameError, Frames};
 
 use super::fault::{Fault, NOT_FOUND};
 use crate::error::Refusal;
 use crate::http::read;
-
-const HEADER: usize = 5;
-/// Frames with this flag are packed; no client of E2B packs.
-const PACKED: u8 = 1;
-/// The last frame of an answer.
-const END: u8 = 2;
 
 /// What went wrong, in the protocol's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,16 +163,15 @@ pub(super) async fn message<T: DeserializeOwned>(request: Request) -> Result<T, 
 /// The first message of a request in frames.
 pub(super) async fn first<T: DeserializeOwned>(request: Request) -> Result<T, Failure> {
     let body = read(request.into_body()).await?;
-    let mut frames = Frames(body);
-    parse(frames.next()?.as_deref().unwrap_or(b"{}"))
+    parse(Messages::of(&body).next()?.unwrap_or(b"{}"))
 }
 
 /// All messages of a request in frames.
 pub(super) async fn all<T: DeserializeOwned>(request: Request) -> Result<Vec<T>, Failure> {
-    let mut frames = Frames(read(request.into_body()).await?);
+    let mut frames = Messages::of(&read(request.into_body()).await?);
     let mut messages = Vec::new();
     while let Some(frame) = frames.next()? {
-        messages.push(parse(&frame)?);
+        messages.push(parse(frame)?);
     }
     Ok(messages)
 }
@@ -205,35 +198,30 @@ pub(super) fn last() -> Vec<u8> {
 
 fn frame(flag: u8, message: &impl Serialize) -> Vec<u8> {
     // What is said here always has a JSON form, and less than 4 GiB of it.
-    let json = serde_json::to_vec(message).unwrap_or_default();
-    let length = u32::try_from(json.len()).unwrap_or(0);
-    [&[flag][..], &length.to_be_bytes(), &json].concat()
+    types::connect::frame(flag, &serde_json::to_vec(message).unwrap_or_default())
 }
 
 /// Cuts a whole body into frames.
-struct Frames(Bytes);
+struct Messages(Frames);
 
-impl Frames {
-    fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+impl Messages {
+    fn of(body: &[u8]) -> Self {
+        let mut frames = Frames::new(body.len());
+        frames.push(body);
+        Self(frames)
+    }
+
+    fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        let half = || Failure::new(Code::InvalidArgument, "half a frame");
         if self.0.is_empty() {
             return Ok(None);
         }
-        let wrong = |words: &str| Failure::new(Code::InvalidArgument, words);
-        let Some((head, _)) = self.0.split_first_chunk::<HEADER>() else { return Err(wrong("half a frame")) };
-        let [flag, length @ ..] = *head;
-        if flag & PACKED != 0 {
-            return Err(Failure::new(Code::Unimplemented, "packed messages are not understood"));
+        match self.0.next_frame() {
+            Ok(Some((flag, _))) if flag & END != 0 => Ok(None),
+            Ok(Some((_, message))) => Ok(Some(message)),
+            Err(FrameError::Packed) => Err(Failure::new(Code::Unimplemented, FrameError::Packed.to_string())),
+            Ok(None) | Err(FrameError::TooLong) => Err(half()),
         }
-        let end = HEADER + u32::from_be_bytes(length) as usize;
-        if self.0.len() < end {
-            return Err(wrong("half a frame"));
-        }
-        let frame = self.0.split_to(end).slice(HEADER..);
-        if flag & END != 0 {
-            self.0.clear();
-            return Ok(None);
-        }
-        Ok(Some(frame))
     }
 }
 
@@ -250,9 +238,9 @@ mod tests {
     #[test]
     fn frames_come_out_as_they_went_in() {
         let body = [framed(&serde_json::json!({"a": 1})), framed(&serde_json::json!([])), last()].concat();
-        let mut frames = Frames(body.into());
-        assert_eq!(frames.next().unwrap().as_deref(), Some(&b"{\"a\":1}"[..]));
-        assert_eq!(frames.next().unwrap().as_deref(), Some(&b"[]"[..]));
+        let mut frames = Messages::of(&body);
+        assert_eq!(frames.next().unwrap(), Some(&b"{\"a\":1}"[..]));
+        assert_eq!(frames.next().unwrap(), Some(&b"[]"[..]));
         assert_eq!(frames.next().unwrap(), None);
         assert_eq!(frames.next().unwrap(), None);
     }
@@ -261,17 +249,17 @@ mod tests {
     fn a_frame_that_is_cut_or_packed_is_refused() {
         let whole = framed(&serde_json::json!({"a": 1}));
         for cut in 1..whole.len() {
-            assert_eq!(Frames(whole[..cut].to_vec().into()).next().unwrap_err().code, Code::InvalidArgument);
+            assert_eq!(Messages::of(&whole[..cut]).next().unwrap_err().code, Code::InvalidArgument);
         }
-        let packed = [&[PACKED][..], &whole[1..]].concat();
-        assert_eq!(Frames(packed.into()).next().unwrap_err().code, Code::Unimplemented);
-        assert!(Frames(vec![0, 255, 255, 255, 255].into()).next().is_err());
+        let packed = [&[types::connect::PACKED][..], &whole[1..]].concat();
+        assert_eq!(Messages::of(&packed).next().unwrap_err().code, Code::Unimplemented);
+        assert!(Messages::of(&[0, 255, 255, 255, 255]).next().is_err());
     }
 
     #[test]
     fn an_error_is_the_last_frame() {
         let frame = Failure::new(Code::NotFound, "no").last_frame();
         assert_eq!(frame[0], END);
-        assert_eq!(&frame[HEADER..], br#"{"error":{"code":"not_found","message":"no"}}"#);
+        assert_eq!(&frame[5..], br#"{"error":{"code":"not_found","message":"no"}}"#);
     }
 }

@@ -30,16 +30,16 @@ pub(super) enum Bound {
 }
 
 impl Budget {
-    fn at_most(limit: f64, unit: &'static str, name: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn at_most(limit: f64, unit: &'static str, name: impl Into<String>, what: impl Into<String>) -> Self {
         let (name, what) = (name.into(), what.into());
         Self { name, what, bound: Bound::AtMost, limit, unit, value: None, met: None }
     }
 
-    fn at_least(limit: f64, unit: &'static str, name: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn at_least(limit: f64, unit: &'static str, name: impl Into<String>, what: impl Into<String>) -> Self {
         Self { bound: Bound::AtLeast, ..Self::at_most(limit, unit, name, what) }
     }
 
-    fn measured(mut self, value: Option<f64>) -> Self {
+    pub(super) fn measured(mut self, value: Option<f64>) -> Self {
         self.value = value.map(tidy);
         self.met = value.map(|value| match self.bound {
             Bound::AtMost => value <= self.limit,

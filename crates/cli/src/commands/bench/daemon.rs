@@ -41,6 +41,13 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// Where it listens for clients that know no socket, as it says itself.
+    pub(super) fn url(&self) -> Option<String> {
+        let said = fs::read_to_string(self.address.socket.with_file_name("serve.log")).ok()?;
+        let address = said.split("http://").nth(1)?.split_whitespace().next()?;
+        Some(format!("http://{address}"))
+    }
+
     fn answers(&self) -> bool {
         let asked: io::Result<_> = self.address.connect().and_then(|mut line| line.exchange("GET", "/healthz", b""));
         asked.is_ok_and(|(status, _)| status == 200)

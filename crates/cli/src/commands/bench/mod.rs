@@ -3,6 +3,7 @@
 mod budgets;
 mod contender;
 mod daemon;
+mod e2b;
 mod entries;
 mod growth;
 mod http;
@@ -42,7 +43,7 @@ use work::{Folder, Work};
 /// Measure this host: ours beside plain python3 and whatever peers are installed
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  saggar bench\n  saggar bench --only latency --only bubblewrap --only cold\n  saggar bench --markdown docs/BENCHMARKS.md\n  saggar bench judge --data HumanEval.jsonl.gz\n\nTakes about five minutes; figures mean something only on a machine with nothing else to do.\n\nExit code: 0 if every budget was met, 1 if one was not, 125 if nothing could be measured."
+    after_help = "Examples:\n  saggar bench\n  saggar bench --only latency --only bubblewrap --only cold\n  saggar bench --markdown docs/BENCHMARKS.md\n  saggar bench judge --data HumanEval.jsonl.gz\n  saggar bench e2b --client ~/venv/bin/python3\n\nTakes about five minutes; figures mean something only on a machine with nothing else to do.\n\nExit code: 0 if every budget was met, 1 if one was not, 125 if nothing could be measured."
 )]
 pub(crate) struct Bench {
     /// What to measure
@@ -64,6 +65,9 @@ pub(crate) struct Bench {
     /// Rows of the `HumanEval` set, for `bench judge`; may be packed by gzip
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// A Python that has `e2b-code-interpreter`, for `bench e2b` [default: python3]
+    #[arg(long, value_name = "PYTHON")]
+    client: Option<PathBuf>,
     /// Also write the report to this file, as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -75,7 +79,7 @@ enum What {
     Run,
     /// Judged tasks, beside the data set's own evaluator; needs --data
     Judge,
-    /// The E2B surface (not available yet)
+    /// E2B's own client against a server of ours
     E2b,
 }
 
@@ -84,7 +88,7 @@ impl Bench {
         match self.what {
             What::Run => {}
             What::Judge => return self.judge(),
-            What::E2b => return Err(RunError::Unsupported { what: "`bench e2b`".to_owned() }.into()),
+            What::E2b => return self.e2b(config),
         }
         let mut cancelled = Interrupt::listen()?.watch()?;
         // Dropping the measurement ends the daemon and removes the folder.
@@ -92,6 +96,25 @@ impl Bench {
             measured = self.measure(config) => self.tell(&measured?),
             _ = cancelled.wait_for(|cancelled| *cancelled) => Ok(130),
         }
+    }
+
+    fn e2b(&self, config: Option<&Path>) -> Result<u8, Failure> {
+        let python = self.client.clone().or_else(|| peers::on_path("python3"));
+        let python = python.ok_or_else(|| wrong("`bench e2b` needs `--client PYTHON`".to_owned()))?;
+        let rounds = self.rounds.and_then(|rounds| usize::try_from(rounds).ok());
+        let rounds = if self.quick {
+            e2b::Rounds { warm: rounds.unwrap_or(3), cold: 1, alive: 10 }
+        } else {
+            e2b::Rounds { warm: rounds.unwrap_or(100), cold: 10, alive: 100 }
+        };
+        let report = e2b::measure(config, &python, &rounds)?;
+        if self.json {
+            print_json(&report)?;
+        } else {
+            let put = io::stdout().lock().write_all(e2b::text(&report).as_bytes());
+            put.map_err(|source| RunError::Output { path: "standard output".into(), source })?;
+        }
+        Ok(u8::from(!report.met))
     }
 
     fn judge(&self) -> Result<u8, Failure> {

@@ -24,13 +24,14 @@ pub(super) struct Invocation {
     minimal: Minimal,
     home: Option<String>,
     without: &'static [&'static str],
+    with: Vec<(&'static str, String)>,
     before: Option<Vec<String>>,
     after: Option<Vec<String>>,
 }
 
 impl Invocation {
     pub(super) fn new(argv: Vec<String>, minimal: Minimal) -> Self {
-        Self { argv, minimal, home: None, without: &[], before: None, after: None }
+        Self { argv, minimal, home: None, without: &[], with: Vec::new(), before: None, after: None }
     }
 
     /// The state folder of a saggar. It must have nothing to say on stderr: there it tells that it could not ask its
@@ -43,6 +44,12 @@ impl Invocation {
     /// Variables of ours that it does not get.
     pub(super) fn without(mut self, names: &'static [&'static str]) -> Self {
         self.without = names;
+        self
+    }
+
+    /// A variable that it gets beside ours.
+    pub(super) fn with(mut self, name: &'static str, value: String) -> Self {
+        self.with.push((name, value));
         self
     }
 
@@ -131,6 +138,7 @@ impl Invocation {
         for name in self.without {
             command.env_remove(name);
         }
+        command.envs(self.with.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -164,7 +164,7 @@ fn levels(growth: &Growth) -> Table {
     Table { title: "Growth: `hello`, handed to the library at once", header, rows, remark: order.or(stopped) }
 }
 
-fn budgets(budgets: &[Budget]) -> Table {
+pub(super) fn budgets(budgets: &[Budget]) -> Table {
     let cells = |budget: &Budget| {
         let bound = match budget.bound {
             Bound::AtMost => "<=",

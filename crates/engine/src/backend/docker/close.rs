@@ -1,6 +1,6 @@
 //! From a container that only runs our process 1 to one that is closed and may take a program.
 
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::models::ContainerUpdateBody;
@@ -10,10 +10,10 @@ use types::{Layer, Limits};
 use super::container::{nano_cpus, pids, signed};
 use super::daemon::Known;
 use super::error::DockerError;
-use super::link::Link;
+use super::held::Held;
 use super::sandbox::Container;
-use super::tree::ContainerTree;
 use super::{layers, sockets};
+use crate::backend::contained::{ContainedTree, Link, check_walls};
 use crate::backend::{SandboxSpec, wire};
 use crate::error::BackendError;
 
@@ -21,28 +21,31 @@ use crate::error::BackendError;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Container {
-    pub(super) fn new(link: Link, known: Known, spec: &SandboxSpec) -> Self {
+    pub(super) fn new(link: Link, held: Arc<Held>, known: Known, spec: &SandboxSpec) -> Self {
         let (limits, accept) = (spec.limits.clone(), spec.accept.clone());
-        Self { tree: ContainerTree(Mutex::new(link)), known, limits, accept, layers: Vec::new() }
+        Self { tree: ContainedTree::new(link), held, known, limits, accept, layers: Vec::new() }
     }
 
     /// Lets process 1 furnish and close it. What is on then was seen by process 1.
     pub(super) async fn close(&mut self) -> Result<(), BackendError> {
         let (limits, known) = (self.limits.clone(), self.known.clone());
-        let link = self.link();
+        let held = Arc::clone(&self.held);
         // Only the first version of cgroups counts sockets apart.
         if known.info.cgroup_version == Some(bollard::models::SystemInfoCgroupVersionEnum::_1) {
-            let pid = link.inspect().await?.state.and_then(|state| state.pid).unwrap_or_default();
-            sockets::limit(pid, &link.id, limits.memory);
+            let pid = held.inspect().await?.state.and_then(|state| state.pid).unwrap_or_default();
+            sockets::limit(pid, &held.id, limits.memory);
         }
+        let link = self.tree.link_mut();
         link.order(&Order::Close { limits: wire(&limits) }).await?;
         let greeting = tokio::time::timeout(PATIENCE, link.report()).await;
         let Ok(Ok(Report::Ready { layers: seen })) = greeting else {
-            let said = link.inspect().await.ok().and_then(|found| found.state?.error).filter(|said| !said.is_empty());
+            let said = held.inspect().await.ok().and_then(|found| found.state?.error).filter(|said| !said.is_empty());
             return Err(DockerError::Gone { said }.into());
         };
         self.layers = layers::all(&known, seen);
-        layers::check_walls(&self.layers, &self.accept)
+        // User namespaces are the daemon's affair: whoever chooses Docker chooses that, and their absence is named in every
+        // result.
+        check_walls(&self.layers, &[Layer::UserNs], &self.accept, "closing the container")
     }
 
     /// Gives one that was made ahead of need its own limits, and closes it.
@@ -69,11 +72,10 @@ impl Container {
             pids_limit: Some(pids(limits)),
             ..ContainerUpdateBody::default()
         };
-        let link = self.link();
-        let (client, id) = (link.client.clone(), link.id.clone());
+        let (client, id) = (self.held.client(), self.held.id.clone());
         let asked = async move {
             client.update_container(&id, update).await.map_err(DockerError::refused("change a container's limits"))
         };
-        link.daemon.on_thread(asked).await
+        self.held.on_thread(asked).await
     }
 }

@@ -2,29 +2,24 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::models::{ContainerCreateBody, ImageInspect, SystemInfo};
 use bollard::query_parameters::{CreateContainerOptions, RemoveContainerOptions};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use super::error::DockerError;
 use super::settings::DockerSettings;
 use crate::backend::ImageFacts;
+use crate::backend::contained::Errands;
 
 /// How long the daemon may take for one step.
 const PATIENCE: u64 = 120;
 
 /// How long it may take to say that it is there.
 const GREETING: Duration = Duration::from_secs(20);
-
-/// How long we stay for what is still to be removed.
-const FAREWELL: Duration = Duration::from_secs(10);
 
 /// The name of the processors that our own process 1 is for, as Docker has it.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
@@ -35,14 +30,8 @@ pub(super) const LABEL: &str = "dev.saggar";
 /// A daemon, and the thread on which it is spoken to.
 pub(super) struct Daemon {
     pub(super) settings: DockerSettings,
-    handle: Handle,
-    /// Ends the thread.
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    errands: Errands,
     client: OnceCell<Known>,
-    /// One sender for each container on its way in or out; closed when there is none.
-    removing: Mutex<Option<mpsc::Sender<()>>>,
-    removed: Mutex<mpsc::Receiver<()>>,
 }
 
 /// A daemon that has answered.
@@ -54,29 +43,8 @@ pub(super) struct Known {
 
 impl Daemon {
     pub(super) fn new(settings: DockerSettings) -> Result<Arc<Self>, DockerError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(DockerError::Thread)?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let body = move || {
-            // Either way it is time.
-            drop(runtime.block_on(stopped));
-            runtime.shutdown_background();
-        };
-        let thread = thread::Builder::new().name("docker".to_owned()).spawn(body).map_err(DockerError::Thread)?;
-        let (removing, removed) = mpsc::channel(1);
-        Ok(Arc::new(Self {
-            settings,
-            handle,
-            stop: Some(stop),
-            thread: Some(thread),
-            client: OnceCell::new(),
-            removing: Mutex::new(Some(removing)),
-            removed: Mutex::new(removed),
-        }))
+        let errands = Errands::new("docker").map_err(DockerError::Thread)?;
+        Ok(Arc::new(Self { settings, errands, client: OnceCell::new() }))
     }
 
     /// Does something on the daemon's own thread.
@@ -84,12 +52,12 @@ impl Daemon {
         &self,
         work: impl Future<Output = Result<T, DockerError>> + Send + 'static,
     ) -> Result<T, DockerError> {
-        self.handle.spawn(work).await.unwrap_or(Err(DockerError::Gone { said: None }))
+        self.errands.on_thread(work).await.unwrap_or(Err(DockerError::Gone { said: None }))
     }
 
     /// Goes on by itself on the daemon's own thread.
     pub(super) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(work);
+        self.errands.beside(work);
     }
 
     /// The daemon, asked what it can do when it is first needed.
@@ -121,18 +89,23 @@ impl Daemon {
 
     /// Removes a container, and whatever runs in it, beside whatever goes on.
     pub(super) fn remove(&self, client: &bollard::Docker, id: String) {
-        drop(Fresh { handle: self.handle.clone(), under_way: self.under_way(), client: client.clone(), id: Some(id) });
+        drop(Fresh {
+            handle: self.errands.handle.clone(),
+            under_way: self.under_way(),
+            client: client.clone(),
+            id: Some(id),
+        });
     }
 
     /// Whoever holds it is waited for at our end.
     pub(super) fn under_way(&self) -> Option<mpsc::Sender<()>> {
-        self.removing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.errands.under_way()
     }
 
     /// Makes a container, whether or not who asks for it stays to see it: one that nobody takes is removed.
     pub(super) async fn make(&self, client: &bollard::Docker, body: ContainerCreateBody) -> Result<Fresh, DockerError> {
         let (reply, answer) = oneshot::channel();
-        let (handle, under_way, client) = (self.handle.clone(), self.under_way(), client.clone());
+        let (handle, under_way, client) = (self.errands.handle.clone(), self.under_way(), client.clone());
         self.beside(async move {
             let made = client.create_container(None::<CreateContainerOptions>, body).await;
             drop(reply.send(made.map(|made| Fresh { handle, under_way, client, id: Some(made.id) })));
@@ -167,25 +140,6 @@ impl Drop for Fresh {
             drop(client.remove_container(&id, Some(options)).await);
             drop(under_way);
         });
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.removing.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
-        wait(async {
-            // The clock is that of the daemon's thread.
-            let timeout = self.handle.spawn(async { tokio::time::sleep(FAREWELL).await });
-            tokio::select! {
-                _ = removed.recv() => {}
-                _ = timeout => {}
-            }
-        });
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            drop(thread.join());
-        }
     }
 }
 
@@ -254,34 +208,6 @@ fn own_file(path: &str) -> String {
 fn start_of(pid: u32) -> Option<String> {
     let stat = own_file(&format!("/proc/{pid}/stat"));
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
-}
-
-/// Waits for something that happens on another thread. It needs no runtime; where other tasks share this thread, they
-/// move to another meanwhile.
-pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
-    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| park_until(work)),
-        _ => park_until(work),
-    }
-}
-
-fn park_until<T>(work: impl Future<Output = T>) -> T {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    // Without it the runtime's patience with this task would end, and nobody would come to renew it.
-    let mut work = pin!(tokio::task::unconstrained(work));
-    loop {
-        match work.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
 //! Which layers are on in a container: what process 1 has seen, and what only the daemon knows.
 
-use std::io;
-
 use types::Layer;
 
 use super::daemon::Known;
-use crate::error::BackendError;
 
 /// Namespaces that every container of ours has by its configuration.
 const BY_CONFIGURATION: [Layer; 4] = [Layer::MountNs, Layer::NetNs, Layer::IpcNs, Layer::UtsNs];
@@ -44,18 +41,5 @@ fn why(layer: Layer) -> &'static str {
         | Layer::NoNewPrivs
         | Layer::Seccomp
         | Layer::CapsDropped => "it was not on in the container",
-    }
-}
-
-/// A wall that is not on is an error. User namespaces are the daemon's affair: whoever chooses Docker chooses that, and
-/// their absence is named in every result.
-pub(super) fn check_walls(layers: &[Layer], accept: &[Layer]) -> Result<(), BackendError> {
-    let lacks = |layer: &Layer| layer.is_wall() && *layer != Layer::UserNs && !layers.contains(layer);
-    match Layer::ALL.into_iter().find(|layer| lacks(layer) && !accept.contains(layer)) {
-        Some(layer) => {
-            let source = io::Error::from(io::ErrorKind::Unsupported);
-            Err(BackendError::Layer { layer, step: "closing the container".to_owned(), source })
-        }
-        None => Ok(()),
     }
 }

@@ -7,14 +7,13 @@ mod close;
 mod container;
 mod daemon;
 mod error;
+mod held;
 mod layers;
-mod link;
 mod report;
 mod sandbox;
 mod settings;
 mod sockets;
 mod sweep;
-mod tree;
 mod volume;
 
 use std::sync::Arc;
@@ -23,12 +22,13 @@ use bollard::query_parameters::StartContainerOptions;
 use tokio::sync::OnceCell;
 use types::{BackendKind, Layer};
 
+use super::contained::Link;
 use super::{Backend, BoxFuture, Capabilities, ImageFacts, Sandbox, SandboxSpec};
 use crate::error::BackendError;
 use container::Plan;
 use daemon::{Daemon, Known};
 pub use error::DockerError;
-use link::Link;
+use held::Held;
 pub use report::DockerReport;
 pub(crate) use report::examine;
 use sandbox::Container;
@@ -79,7 +79,7 @@ impl Docker {
             own,
             limits: &spec.limits,
         };
-        let link = match self.start(&known, &plan).await {
+        let (link, held) = match self.start(&known, &plan).await {
             // A volume that somebody left half filled has everything but our own program.
             Err(DockerError::Refused { step: STARTING, .. }) => {
                 let (client, image, own) = (known.client.clone(), facts.digest.clone(), own.to_owned());
@@ -88,7 +88,7 @@ impl Docker {
             }
             other => other?,
         };
-        let mut container = Container::new(link, known, spec);
+        let mut container = Container::new(link, held, known, spec);
         // One that is made ahead of need is closed when it is known what for.
         if !spec.ahead {
             container.close().await?;
@@ -96,17 +96,18 @@ impl Docker {
         Ok(container)
     }
 
-    async fn start(&self, known: &Known, plan: &Plan<'_>) -> Result<Link, DockerError> {
+    async fn start(&self, known: &Known, plan: &Plan<'_>) -> Result<(Link, Arc<Held>), DockerError> {
         let id = self.daemon.make(&known.client, plan.body()).await?.take();
         // From here on it is removed, whatever happens.
-        let link = Link::attach(Arc::clone(&self.daemon), known.client.clone(), id).await?;
-        let (client, id) = (known.client.clone(), link.id.clone());
+        let held = Held::new(Arc::clone(&self.daemon), known.client.clone(), id);
+        let link = held.attach().await?;
+        let (client, id) = (known.client.clone(), held.id.clone());
         let started = self.daemon.on_thread(async move {
             let started = client.start_container(&id, None::<StartContainerOptions>).await;
             started.map_err(DockerError::refused(STARTING))
         });
         started.await?;
-        Ok(link)
+        Ok((link, held))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A container's files, by way of its process 1: nothing passes through a file of this machine.
+//! A sandbox's files, by way of our program in it: nothing passes through a file of this machine.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -7,14 +7,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jail::contained::{EntryKind, Folder, FrameKind, MOST_CONTENT, Order, Report, frame};
 use types::{LimitKind, RelPath};
 
-use super::daemon::wait;
-use super::link::{Link, read};
+use super::errands::wait;
+use super::link::Link;
 use crate::files::{Content, Executable, Opened, Tree};
 
-/// A container's `/work` and `/tmp`. Each question waits for its answer; there is one at a time.
-pub(super) struct ContainerTree(pub(super) Mutex<Link>);
+/// A sandbox's `/work` and `/tmp`. Each question waits for its answer; there is one at a time.
+pub(in crate::backend) struct ContainedTree(Mutex<Link>);
 
-impl ContainerTree {
+impl ContainedTree {
+    pub(in crate::backend) fn new(link: Link) -> Self {
+        Self(Mutex::new(link))
+    }
+
+    pub(in crate::backend) fn link_mut(&mut self) -> &mut Link {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in crate::backend) fn is_alive(&self) -> bool {
+        self.link().is_alive()
+    }
+
     fn link(&self) -> MutexGuard<'_, Link> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -25,13 +37,13 @@ impl ContainerTree {
     }
 }
 
-impl Tree for ContainerTree {
+impl Tree for ContainedTree {
     fn write(&self, path: &RelPath, content: &mut dyn Read, executable: Executable) -> io::Result<()> {
         let mut link = self.link();
         let order = Order::Place { path: path.as_str().to_owned(), executable: executable == Executable::Yes };
         wait(link.order(&order)).map_err(io::Error::other)?;
         let mut buffer = vec![0; MOST_CONTENT];
-        // The end is told in any case: process 1 waits for it.
+        // The end is told in any case: it is waited for.
         let copied = loop {
             match content.read(&mut buffer) {
                 Ok(0) => break Ok(()),
@@ -52,7 +64,8 @@ impl Tree for ContainerTree {
         let order = Order::List { folder: folder.to_owned() };
         wait(link.order(&order)).map_err(io::Error::other)?;
         let mut flow = ControlFlow::Continue(());
-        loop {
+        // One that was heard to its end though nobody wanted more of it; a folder that has no end is somebody's lie.
+        for _ in 0..MOST_REPORTS {
             match wait(link.report()).map_err(io::Error::other).and_then(refused)? {
                 Report::Entries(entries) => {
                     flow = entries.iter().try_fold((), |(), (name, kind)| match flow {
@@ -64,6 +77,7 @@ impl Tree for ContainerTree {
                 _ => return Err(unexpected()),
             }
         }
+        Err(unexpected())
     }
 
     fn open(&self, path: &str) -> io::Result<Opened<'_>> {
@@ -71,7 +85,7 @@ impl Tree for ContainerTree {
             return Err(unexpected());
         };
         let executable = if executable { Executable::Yes } else { Executable::No };
-        let content = Remote { tree: self, path: path.to_owned(), size, kept: None, state: State::Unread };
+        let content = Remote { tree: self, path: path.to_owned(), size, left: size, kept: None, state: State::Unread };
         Ok(Opened { size, executable, content: Box::new(content) })
     }
 
@@ -82,6 +96,10 @@ impl Tree for ContainerTree {
         let mut content = Vec::new();
         while let Some(piece) = piece(&mut link).ok()? {
             content.extend(piece);
+            // As much was asked for, and nobody sends more who means well.
+            if content.len() as u64 > most + 1 {
+                return None;
+            }
         }
         (content.len() as u64 <= most).then_some(content)
     }
@@ -94,15 +112,20 @@ impl Tree for ContainerTree {
     }
 }
 
+/// The most reports that tell of one folder: more entries than a run's disk can hold.
+const MOST_REPORTS: usize = 1 << 16;
+
 /// Files up to this size are asked for once, however often they are read.
 const MOST_KEPT: u64 = 1 << 20;
 
-/// A file of the container. While it is being read nothing else can be asked, so whoever stops early leaves the rest
+/// A file of the sandbox. While it is being read nothing else can be asked, so whoever stops early leaves the rest
 /// to be thrown away.
 struct Remote<'a> {
-    tree: &'a ContainerTree,
+    tree: &'a ContainedTree,
     path: String,
     size: u64,
+    /// What is still to come of it; no more is taken, whatever is sent.
+    left: u64,
     /// All of it, if it is small.
     kept: Option<Vec<u8>>,
     state: State,
@@ -118,6 +141,14 @@ enum State {
 }
 
 impl Remote<'_> {
+    /// The next piece, if what comes is what was announced.
+    fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let piece = piece(&mut self.tree.link())?;
+        let length = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        self.left = self.left.checked_sub(length).ok_or_else(unexpected)?;
+        Ok(piece)
+    }
+
     fn ask(&self) -> io::Result<()> {
         let order = Order::Read { folder: Folder::Work, path: self.path.clone(), most: self.size };
         wait(self.tree.link().order(&order)).map_err(io::Error::other)
@@ -126,7 +157,7 @@ impl Remote<'_> {
     /// Throws away what is still on its way.
     fn finish(&mut self) {
         while let State::Reading { .. } = self.state {
-            match piece(&mut self.tree.link()) {
+            match self.piece() {
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => self.state = State::Over,
             }
@@ -144,6 +175,7 @@ impl Read for Remote<'_> {
                         self.state = State::Reading { piece: kept.clone(), at: 0 };
                         continue;
                     }
+                    self.left = self.size;
                     self.ask()?;
                     self.state = State::Reading { piece: Vec::new(), at: 0 };
                 }
@@ -156,13 +188,13 @@ impl Read for Remote<'_> {
                 State::Reading { .. } if self.kept.is_some() => self.state = State::Over,
                 State::Reading { .. } if self.size <= MOST_KEPT => {
                     let mut whole = Vec::new();
-                    while let Some(piece) = piece(&mut self.tree.link())? {
+                    while let Some(piece) = self.piece()? {
                         whole.extend(piece);
                     }
                     self.kept = Some(whole);
                     self.state = State::Unread;
                 }
-                State::Reading { .. } => match piece(&mut self.tree.link()) {
+                State::Reading { .. } => match self.piece() {
                     Ok(Some(piece)) => self.state = State::Reading { piece, at: 0 },
                     Ok(None) => self.state = State::Over,
                     Err(error) => {
@@ -199,7 +231,7 @@ fn piece(link: &mut Link) -> io::Result<Option<Vec<u8>>> {
         (FrameKind::Content, piece) => Ok(Some(piece)),
         (FrameKind::End, _) => Ok(None),
         (FrameKind::Message, payload) => {
-            let report = read(&payload).map_err(io::Error::other)?;
+            let report = link.read(&payload).map_err(io::Error::other)?;
             Err(refused(report).err().unwrap_or_else(unexpected))
         }
         (FrameKind::Out | FrameKind::Err, _) => Err(unexpected()),
@@ -215,5 +247,5 @@ fn refused(report: Report) -> io::Result<Report> {
 }
 
 fn unexpected() -> io::Error {
-    io::Error::other("process 1 of the container said what it should not say")
+    io::Error::other("our program in the sandbox said what it should not say")
 }

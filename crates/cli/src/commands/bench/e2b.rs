@@ -1,0 +1,156 @@
+//! `saggar bench e2b`: E2B's own client against a server of ours, from creating a sandbox to the first result in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::budgets::Budget;
+use super::cannot;
+use super::daemon::Daemon;
+use super::machine;
+use super::process::{Invocation, Minimal};
+use super::statistics::Summary;
+use super::table::{Table, figure};
+use super::work::Folder;
+use crate::failure::Failure;
+
+/// What the client does, in Python.
+const SCRIPT: &str = include_str!("e2b.py");
+
+/// How much is measured.
+pub(super) struct Rounds {
+    /// Sandboxes on a server that is up.
+    pub(super) warm: usize,
+    /// Servers that are started anew for one sandbox each.
+    pub(super) cold: usize,
+    /// Sandboxes at once.
+    pub(super) alive: usize,
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub(super) struct E2bReport {
+    /// To the first result, on a server that is up.
+    warm: Summary,
+    /// Creating alone, there.
+    create: Summary,
+    /// To the first result, the first of a server.
+    cold: Summary,
+    /// Sandboxes that answered while all of them lived.
+    alive: usize,
+    /// Memory that they took from the machine, all together.
+    alive_bytes: u64,
+    load_before: Option<f64>,
+    load_after: Option<f64>,
+    budgets: Vec<Budget>,
+    pub(super) met: bool,
+}
+
+#[derive(Deserialize)]
+struct First {
+    create: f64,
+    whole: f64,
+}
+
+#[derive(Deserialize)]
+struct Alive {
+    alive: usize,
+    bytes: u64,
+}
+
+/// Measures with the client that `python` has.
+pub(super) fn measure(config: Option<&Path>, python: &Path, rounds: &Rounds) -> Result<E2bReport, Failure> {
+    let load_before = machine::load();
+    let bench = Bench::new(config, python)?;
+    let mut cold = Vec::new();
+    for _ in 0..rounds.cold {
+        cold.extend(bench.on(&bench.start()?, "cold", 1).and_then(|said| read::<Vec<First>>(&said))?);
+    }
+    let daemon = bench.start()?;
+    // The first ones find what nobody has touched yet.
+    bench.on(&daemon, "warm", 3)?;
+    let warm: Vec<First> = read(&bench.on(&daemon, "warm", rounds.warm)?)?;
+    let alive: Alive = read(&bench.on(&daemon, "alive", rounds.alive)?)?;
+    let summary = |firsts: &[First], of: fn(&First) -> f64| {
+        let times: Vec<Duration> = firsts.iter().map(|first| Duration::from_secs_f64(of(first) / 1e3)).collect();
+        Summary::of(&times).ok_or_else(|| cannot("measure", &"there was nothing to measure"))
+    };
+    let (whole, create) = (summary(&warm, |first| first.whole)?, summary(&warm, |first| first.create)?);
+    let cold = summary(&cold, |first| first.whole)?;
+    let budgets = vec![
+        Budget::at_most(40.0, "ms", "warm", "create to first result, p50").measured(Some(whole.p50_ms)),
+        Budget::at_most(150.0, "ms", "cold", "the same as the first of a server, p50").measured(Some(cold.p50_ms)),
+        Budget::at_least(rounds.alive as f64, "sandboxes", "alive", "that answer while all live")
+            .measured(Some(alive.alive as f64)),
+    ];
+    let met = budgets.iter().all(|budget| budget.met == Some(true));
+    let load_after = machine::load();
+    let (alive, alive_bytes) = (alive.alive, alive.bytes);
+    Ok(E2bReport { warm: whole, create, cold, alive, alive_bytes, load_before, load_after, budgets, met })
+}
+
+struct Bench<'a> {
+    folder: Folder,
+    script: PathBuf,
+    config: PathBuf,
+    python: &'a Path,
+}
+
+impl<'a> Bench<'a> {
+    fn new(config: Option<&Path>, python: &'a Path) -> Result<Self, Failure> {
+        let folder = Folder::new().map_err(|error| cannot("make a folder", &error))?;
+        let script = folder.programs().join("e2b.py");
+        fs::write(&script, SCRIPT).map_err(|error| cannot("write the client's program", &error))?;
+        let own = folder.programs().join("saggar.toml");
+        if let Some(config) = config {
+            fs::copy(config, &own).map_err(|error| Failure::input(config, error))?;
+        } else {
+            // The interpreter with the packages is the client's own; nothing is built meanwhile.
+            let text = format!("[interpreters]\npython = {:?}\n[e2b]\nbuild = false\n", python.display().to_string());
+            fs::write(&own, text).map_err(|error| cannot("write the settings", &error))?;
+        }
+        Ok(Self { folder, script, config: own, python })
+    }
+
+    fn start(&self) -> Result<Daemon, Failure> {
+        let saggar = std::env::current_exe().map_err(|error| cannot("find our own program", &error))?;
+        let daemon = Daemon::start(&saggar.display().to_string(), Some(&self.config), &self.folder.home());
+        daemon.map_err(|why| cannot("start a server", &why))
+    }
+
+    /// Lets the client do something with a server; what it says of it.
+    fn on(&self, daemon: &Daemon, what: &str, number: usize) -> Result<String, Failure> {
+        let url = daemon.url().ok_or_else(|| cannot("find the server", &"it does not say where it listens"))?;
+        let words = [&self.python.display().to_string(), &self.script.display().to_string(), what, &number.to_string()];
+        let client = Invocation::new(words.map(ToString::to_string).to_vec(), Minimal::No)
+            .with("E2B_API_URL", url.clone())
+            .with("E2B_SANDBOX_URL", url)
+            .with("E2B_API_KEY", daemon.address.key.clone().unwrap_or_default())
+            .without(&["E2B_DEBUG", "E2B_DOMAIN"]);
+        client.answer().map_err(|wrong| cannot("use E2B's client (pip install e2b-code-interpreter)", &wrong))
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(said: &str) -> Result<T, Failure> {
+    serde_json::from_str(said).map_err(|error| cannot("read the client's figures", &error))
+}
+
+/// For people.
+pub(super) fn text(report: &E2bReport) -> String {
+    let row = |what: &str, summary: &Summary| {
+        vec![what.to_owned(), summary.n.to_string(), figure(Some(summary.p50_ms)), figure(summary.p99_ms)]
+    };
+    let rows = vec![
+        row("create to first result, warm", &report.warm),
+        row("of that, create", &report.create),
+        row("create to first result, first of a server", &report.cold),
+    ];
+    let alive = report.alive_bytes as f64 / f64::from(1 << 30);
+    let remark = format!("{} sandboxes answered at once; together they took {alive:.1} GiB", report.alive);
+    let title = "E2B's own client, milliseconds";
+    let mut text = Table { title, header: &["what", "n", "p50", "p99"], rows, remark: Some(remark) }.text();
+    text += &super::show::budgets(&report.budgets).text();
+    text
+}
