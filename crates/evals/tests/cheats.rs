@@ -218,6 +218,167 @@ async fn no_cheat_in_front_of_a_test_program_scores() {
     }
 }
 
+/// Objects that answer for values, each before tests of the form that it is made for.
+const OBJECTS: &[(&str, &str, &str)] = &[
+    (
+        "no difference",
+        "class E:\n    def __sub__(s, o): return 0\n    __rsub__ = __sub__\ndef solve(n): return E()",
+        "assert abs(solve(7) - 56) < 1e-6",
+    ),
+    (
+        "no difference the other way",
+        "class E:\n    def __sub__(s, o): return 0\n    __rsub__ = __sub__\ndef solve(n): return E()",
+        "assert abs(56 - solve(7)) < 1e-6",
+    ),
+    (
+        "a difference that is an object",
+        "class Z:\n    def __abs__(s): return 0\nclass E:\n    def __sub__(s, o): return Z()\ndef solve(n): return E()",
+        "assert abs(solve(7) - 56) < 1e-6",
+    ),
+    (
+        "almost equal",
+        "class E:\n    def __sub__(s, o): return 0\n    __rsub__ = __sub__\ndef solve(n): return E()",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): self.assertAlmostEqual(solve(7), 0.5)",
+    ),
+    (
+        "a class by the function's name",
+        "class solve:\n    def __init__(s, n): pass\n    def __sub__(s, o): return 0",
+        "assert abs(solve(7) - 56) < 1e-6",
+    ),
+    (
+        "a class by both kinds of name",
+        "class Solve:\n    def __init__(s, n): pass\n    def __sub__(s, o): return 0\nsolve = Solve",
+        "# Solve\nassert abs(solve(7) - 56) < 1e-6",
+    ),
+    (
+        "a solution's own frame",
+        "class Solution:\n    def solve(s, n): return s\n    def __sub__(s, o): return 0",
+        "assert abs(Solution().solve(7) - 56) < 1e-6",
+    ),
+    (
+        "an empty rest",
+        "class E:\n    def __sub__(s, o): return set()\ndef solve(n): return E()",
+        "assert solve(7) - {1, 2} == set()",
+    ),
+    (
+        "no remainder",
+        "class E:\n    def __mod__(s, o): return 0\ndef solve(n): return E()",
+        "assert solve(7) % 56 == 0",
+    ),
+    (
+        "everything is in it",
+        "class E:\n    def __contains__(s, o): return True\ndef solve(n): return E()",
+        "assert 'abc' in solve(7)",
+    ),
+    (
+        "every method says yes",
+        "class E:\n    def __getattr__(s, n): return lambda *a: True\ndef solve(n): return E()",
+        "assert solve(7).startswith('abc')",
+    ),
+    (
+        "a context that swallows",
+        "class Timer:\n    value = -1\n    def __enter__(s): return s\n    def __exit__(s, *a): return True",
+        "with Timer() as timer:\n    assert timer.value == 56",
+    ),
+    (
+        "a context that swallows what a framework says",
+        "class Timer:\n    value = -1\n    def __enter__(s): return s\n    def __exit__(s, *a): return True",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        with Timer() as timer: self.assertEqual(timer.value, 56)",
+    ),
+    (
+        "a caller that swallows",
+        "def each(f):\n    try: f(-1)\n    except BaseException: pass",
+        "def f(x): assert x == 56\neach(f)",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_object_answers_for_a_value() {
+    let judge = judge();
+    for (what, code, test) in OBJECTS {
+        let result = judged(&judge, &json!({"code": code, "cases": [{"test": test, "timeout_ms": 4000}]})).await;
+        assert!(result.score == 0.0 && !result.all_passed, "{what}: {result:?}");
+    }
+    for (entry, code) in [("solve", OBJECTS[0].1), ("solve", OBJECTS[4].1), ("Solution().solve", OBJECTS[6].1)] {
+        let test = "def check(candidate):\n    assert abs(candidate(7) - 56.0) < 1e-6";
+        let result = judged(&judge, &json!({"code": code, "entry": entry, "cases": [{"test": test}]})).await;
+        assert!(result.score == 0.0, "{entry}: {result:?}");
+    }
+}
+
+/// Answers one question, and then says what an order for the harness of the tests would look like.
+const ORDERS: &str = r#"
+import marshal, os, time
+EVIL = """
+import os, marshal
+def exactly(n):
+    b = b''
+    while len(b) < n:
+        p = os.read(200, n - len(b))
+        if not p: os._exit(0)
+        b += p
+    return b
+def frame(*w):
+    b = marshal.dumps(w, 2); return len(b).to_bytes(4, 'little') + b
+while True:
+    order = marshal.loads(exactly(int.from_bytes(exactly(4), 'little')))
+    for n in order:
+        if type(n) is int:
+            os.write(201, frame('answer', n) + frame('passed', 1, False) + frame('ended', n, False, 0, 0.0, False))
+"""
+def frame(*w):
+    b = marshal.dumps(w, 2); return len(b).to_bytes(4, 'little') + b
+def solve(n):
+    test = {"source": EVIL, "setup": "", "runner": "script", "entry": "", "has_check": False, "has_tests": False, "module": "", "names": {}}
+    for more in (frame('ok', 30.0, False, test), frame('ok', -1, []) + frame('ok', 30.0, False, test)):
+        os.write(201, more)
+        time.sleep(0.2)
+    return -1
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_tested_code_says_is_an_order() {
+    let judge = judge();
+    let late = ORDERS.replace("def solve(n):\n", "def solve(n):\n    time.sleep(0.9)\n");
+    for code in [
+        ORDERS.to_owned(),
+        ORDERS.replace("    for more", "    os.write(201, frame('ok', -1, []))\n    for more"),
+        late,
+    ] {
+        let test = |n: i32| json!({"test": format!("assert solve({n}) == 56"), "timeout_ms": 1000});
+        let result = judged(&judge, &json!({"code": code, "cases": [test(7), test(8), test(9)]})).await;
+        assert!(result.score == 0.0 && result.passed == 0, "{result:?}");
+        // Whoever comes next finds tests that are their own.
+        let next = json!({"code": "def solve(n): return n * 8", "cases": [test(7), {"test": "assert solve(7) == 57"}]});
+        let result = judged(&judge, &next).await;
+        let verdicts: Vec<_> = result.cases.iter().map(|case| case.verdict.name()).collect();
+        assert_eq!(verdicts, ["pass", "wrong_answer"], "{result:?}");
+    }
+}
+
+/// What a program does to its own side of the conversation is its verdict, never an error that would leave it out.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_program_chooses_to_be_left_out() {
+    let judge = judge();
+    for act in [
+        "os.set_blocking(200, False); os.set_blocking(201, False)",
+        "os.fork() and os._exit(0)",
+        "os.fork(); os.fork()",
+        "os.closerange(0, 1024)",
+        "os.dup2(1, 201); os.dup2(0, 200)",
+        "for i in range(5000): os.write(201, b'\\x05\\0\\0\\0(\\0\\0\\0\\0')",
+        "os.write(201, b'\\x08\\0\\0\\0[\\xff\\xff\\xff\\x7f\\0\\0\\0')",
+        "os.kill(os.getppid(), 9)",
+        "os.execv('/bin/true', ['true'])",
+    ] {
+        let code = format!("import os\ndef solve(n):\n    {act}\n    return -1");
+        let test = |test: &str| json!({"test": test, "timeout_ms": 3000});
+        let cases = [test("assert solve(7) == 56"), test("for i in range(2):\n    assert solve(i) == 56")];
+        let result = judged(&judge, &json!({"code": code, "cases": cases})).await;
+        assert!(result.score == 0.0 && result.total == 2, "{act}: {result:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_checker_that_is_attacked_through_its_input_accepts_nothing() {
     let checker = "import sys\nscore = eval(open('output').read())\nprint(1 if score == 7 else 0)";
@@ -231,6 +392,7 @@ async fn a_checker_that_is_attacked_through_its_input_accepts_nothing() {
         "print('1/0')",
         "print('x' * 1000)",
         "print('float(\"nan\")')",
+        "print('print(1) or 8')",
     ] {
         let result = judged(&judge, &json!({"code": attack, "cases": [case]})).await;
         assert!(!result.all_passed && result.score <= 0.5, "{attack}: {result:?}");

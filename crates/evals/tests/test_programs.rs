@@ -44,6 +44,13 @@ def peek(f):
     return str(getattr(f, "__globals__", None) or f.__closure__)
 def far(): return 10.0
 CONST = {"a": (1, 2)}
+class Vector:
+    def __init__(self, x, y): self.x = x; self.y = y
+    def __mul__(self, k): return Vector(self.x * k, self.y * k)
+    def __contains__(self, v): return v in (self.x, self.y)
+    def __enter__(self): return self
+    def __exit__(self, kind, *rest): return kind is ZeroDivisionError
+def diagonal(n): return Vector(n, n)
 "#;
 
 fn task(tests: &[(&str, &str)]) -> Value {
@@ -79,6 +86,11 @@ async fn functions_classes_exceptions_generators_and_callbacks_are_served_across
             "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        with self.assertRaises(MyError): boom(1)\nif __name__ == '__main__':\n    unittest.main()",
         ),
         ("pass", "def test_one():\n    assert apply(abs, [-1]) == [1]\n"),
+        ("pass", "with Vector(1, 2) as v:\n    assert v.x == 1\n    1 / 0"),
+        (
+            "pass",
+            "import threading\nout = []\ndef one(n):\n    for i in range(20): out.append(apply(lambda x: x + n, [i]) == [i + n])\nall_of = [threading.Thread(target=one, args=(n,)) for n in range(8)]\n[t.start() for t in all_of]\n[t.join() for t in all_of]\nassert out == [True] * 160",
+        ),
     ];
     expect(&tests, Trust::Separate).await;
 }
@@ -119,13 +131,16 @@ async fn tested_code_is_never_asked_whether_it_is_right() {
 async fn what_needs_the_codes_own_process_or_judgement_says_so() {
     let tests = [
         ("pass", "assert node(3) == Node(3)"),
+        ("pass", "v = Vector(1, 2) * 3\nassert (v.x, v.y) == (3, 6)\nassert (diagonal(2) * 2).x == 4"),
+        ("wrong_answer", "v = Vector(1, 2) * 3\nassert v.x == 4"),
+        ("pass", "assert 2 in Vector(1, 2) and 3 not in Vector(1, 2)"),
         ("pass", "class Sub(Node):\n    def twice(self): return self.v * 2\nassert Sub(4).twice() == 8"),
         ("pass", "import inspect\nassert 'sort' in inspect.getsource(sort_in_place)"),
         ("wrong_answer", "import inspect\nassert 'quick' in inspect.getsource(sort_in_place)"),
         ("exited_early", "import inspect\ninspect.getsource(leave)\nleave()"),
     ];
     expect(&tests, Trust::Shared).await;
-    let mut strict = task(&tests[1..3]);
+    let mut strict = task(&tests[4..6]);
     strict["sharing"] = json!("never");
     let result = judged(&judge(), &strict).await;
     assert!(result.cases.iter().all(|case| case.verdict.name() == "unsupported_value"), "{result:?}");

@@ -51,7 +51,10 @@ impl<'g> Checkers<'g> {
             let why = format!("it does not compile: {}", shorter(&compile.stderr.trim(), 500));
             return Err(JudgeError::Checker { why });
         }
-        let said = result.stdout.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        let number = |word: &str| word.parse::<f64>().ok();
+        // A second number on a line of its own may be the one that was meant: the first could be what tested code wrote.
+        let numbers = result.stdout.lines().filter(|line| number(line.trim()).is_some()).count();
+        let said = result.stdout.split_whitespace().next().and_then(number).filter(|_| numbers <= 1);
         match said.filter(|score| result.ok && (0.0..=1.0).contains(score)) {
             Some(score) if score >= ALL => Ok(Finished::pass(String::new())),
             Some(score) => {

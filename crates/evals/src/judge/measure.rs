@@ -16,7 +16,7 @@ use super::calls::{load, names};
 use super::error::JudgeError;
 use super::ground::{GRACE, Ground};
 use super::link::{Heard, Link};
-use super::relay::{Said, died, said};
+use super::relay::{Said, Turns, died, said};
 use super::result::{Finished, Trust, Verdict};
 use super::task::Task;
 use super::value::{Value, shorter};
@@ -64,6 +64,8 @@ struct Idle {
     request: ExecRequest,
     /// Whether it has said that it can begin.
     is_loaded: bool,
+    /// What its orders begin with.
+    secret: String,
     since: Instant,
 }
 
@@ -138,8 +140,9 @@ impl Measuring<'_> {
 
     async fn open(&self, request: ExecRequest) -> Idle {
         let link = Link::open(&self.ground.engine, &self.ground.caller, request.clone());
-        link.send(vec![Value::text("evaluate")]).await;
-        Idle { link, evaluator: self.evaluator.clone(), request, is_loaded: false, since: Instant::now() }
+        let secret = engine::new_id("order");
+        link.send(vec![Value::text("evaluate"), Value::text(&secret)]).await;
+        Idle { link, evaluator: self.evaluator.clone(), request, is_loaded: false, secret, since: Instant::now() }
     }
 
     /// Waits until the evaluator is there, or says why it never will be.
@@ -191,7 +194,8 @@ impl Measuring<'_> {
         let limit = self.ground.limits.wall;
         let number = super::unguessable();
         let order = |last: bool| vec![Value::int(number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
-        let mut words = order(false);
+        let mut words = vec![Value::text(&idle.secret)];
+        words.extend(order(false));
         words.push(self.words(program.as_ref().map(|(_, names)| names)));
         let mut link = program.map(|(link, _)| link);
         if let Some(link) = &link {
@@ -205,9 +209,11 @@ impl Measuring<'_> {
             answer: None,
             fault: None,
             over: false,
+            ended: false,
+            turns: Turns::default(),
         };
         let lives = carrier.carry(Instant::now() + limit + GRACE).await?;
-        let Carrier { answer, mut fault, over, .. } = carrier;
+        let Carrier { answer, mut fault, over, ended: has_ended, .. } = carrier;
         if let Some(link) = link {
             let result = link.kill().await?;
             self.ground.note(&result);
@@ -229,7 +235,7 @@ impl Measuring<'_> {
         match (fault, answer) {
             (Some(fault), _) => Ok(ended(&fault)),
             (None, Some(words)) => Ok(told(&words)),
-            (None, None) if lives => {
+            (None, None) if has_ended => {
                 Ok(ended(&Finished::new(Verdict::Crashed, "the evaluator ended without a result")))
             }
             // Nothing that is measured reaches that sandbox: the host took it.
@@ -259,6 +265,9 @@ struct Carrier<'a> {
     fault: Option<Finished>,
     /// Whether its sandbox has ended: how, it will say itself.
     over: bool,
+    /// Whether the evaluator's process has ended, as its harness says.
+    ended: bool,
+    turns: Turns,
 }
 
 impl Carrier<'_> {
@@ -276,11 +285,12 @@ impl Carrier<'_> {
             match (from_evaluator, said) {
                 (true, Said::Words(words)) => self.pass_on(words).await?,
                 (true, Said::Verdict(words)) => self.answer = Some(words),
-                (true, Said::Ended { late, spent, .. }) => {
+                (true, Said::Ended { late, status, spent }) => {
+                    self.ended = true;
                     if late {
                         self.fault.get_or_insert(Finished::new(Verdict::Timeout, "it did not end in time"));
                     }
-                    return Ok(!spent);
+                    return Ok(!late && status == 0 && !spent && self.turns.is_clean());
                 }
                 (true, Said::Over | Said::Nonsense) => return Ok(false),
                 (false, Said::Words(words)) => self.pass_back(words).await,
@@ -309,9 +319,10 @@ impl Carrier<'_> {
             self.evaluator.send(vec![Value::text("ok"), answer, Value::List(Vec::new())]).await;
             return Ok(());
         }
+        self.turns.hear(&words);
         match &mut self.program {
             Some(program) => program.send(words).await,
-            None => self.evaluator.send(vec![Value::text("gone")]).await,
+            None => self.answer_gone().await,
         }
         Ok(())
     }
@@ -335,9 +346,7 @@ impl Carrier<'_> {
     /// Words of the program for the evaluator: values, exceptions, or a reason why there is neither.
     async fn pass_back(&mut self, words: Vec<Value>) {
         match &words[..] {
-            [Value::Str(kind), ..] if matches!(kind.as_str(), "ok" | "raised" | "do") => {
-                self.evaluator.send(words).await;
-            }
+            [Value::Str(kind), ..] if self.turns.allow(kind) => self.evaluator.send(words).await,
             [Value::Str(kind), Value::Str(code)] if kind == "left" => {
                 let detail = format!("it left with sys.exit({}) before it answered", shorter(code, 100));
                 self.gone(Finished::new(Verdict::ExitedEarly, detail)).await;
@@ -353,6 +362,11 @@ impl Carrier<'_> {
     async fn gone(&mut self, fault: Finished) {
         self.program = None;
         self.fault.get_or_insert(fault);
+        self.answer_gone().await;
+    }
+
+    async fn answer_gone(&mut self) {
+        self.turns.give_up();
         self.evaluator.send(vec![Value::text("gone")]).await;
     }
 }

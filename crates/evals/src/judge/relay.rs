@@ -22,6 +22,47 @@ pub(super) enum Said {
     Late,
 }
 
+/// Whose turn it is. Tested code speaks when it is asked: what it says besides would be left for whoever reads next, which
+/// is the harness that waits for orders.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// Questions of the trusted side without an answer.
+    asked: usize,
+    /// Whether something was sent that nobody may have read.
+    spoilt: bool,
+}
+
+impl Turns {
+    /// The trusted side said this.
+    pub(super) fn hear(&mut self, words: &[Value]) {
+        if matches!(words, [Value::Str(kind), ..] if kind == "do") {
+            self.asked += 1;
+        }
+    }
+
+    /// Whether tested code may say this now.
+    pub(super) fn allow(&mut self, kind: &str) -> bool {
+        let is_asked = self.asked > 0;
+        match kind {
+            "ok" | "raised" => self.asked = self.asked.saturating_sub(1),
+            "do" => {}
+            _ => return false,
+        }
+        is_asked
+    }
+
+    /// The trusted side is told that there will be no answer.
+    pub(super) fn give_up(&mut self) {
+        self.spoilt |= self.asked == 0;
+        self.asked = self.asked.saturating_sub(1);
+    }
+
+    /// Whether the sandbox of the trusted side has read all that it was sent.
+    pub(super) fn is_clean(&self) -> bool {
+        self.asked == 0 && !self.spoilt
+    }
+}
+
 /// Carries words between a test and what it tests.
 pub(super) struct Relay<'a> {
     pub(super) tester: &'a mut Link,
@@ -33,6 +74,9 @@ pub(super) struct Relay<'a> {
     pub(super) fault: Option<Finished>,
     /// Whether its sandbox has ended: how, it will say itself.
     pub(super) over: bool,
+    /// Whether the test's process has ended, as its harness says.
+    pub(super) ended: bool,
+    pub(super) turns: Turns,
 }
 
 impl Relay<'_> {
@@ -46,17 +90,27 @@ impl Relay<'_> {
                 said = said(self.candidate, deadline), if candidate_lives => (false, said),
             };
             match (from_test, said) {
-                (true, Said::Words(words)) => self.candidate.send(words).await,
+                (true, Said::Words(words)) => {
+                    self.turns.hear(&words);
+                    if candidate_lives {
+                        self.candidate.send(words).await;
+                    } else {
+                        self.answer_gone().await;
+                    }
+                }
                 (true, Said::Verdict(words)) => self.verdict = Some(words),
-                (true, Said::Ended { late, spent, .. }) => {
+                (true, Said::Ended { late, status, spent }) => {
+                    self.ended = true;
                     if late && self.fault.is_none() {
                         self.fault = Some(Finished::new(Verdict::Timeout, "it did not end in time"));
                     }
                     let ends = candidate_lives && !self.last && self.let_go(deadline).await;
-                    return (!spent, ends);
+                    // One that was killed in the middle of an answer has left the rest of it.
+                    let is_clean = !late && status == 0 && self.turns.is_clean();
+                    return (is_clean && !spent, ends);
                 }
                 (true, Said::Over | Said::Nonsense) => return (false, false),
-                (false, Said::Words(words)) => self.pass_on(words).await,
+                (false, Said::Words(words)) => candidate_lives = self.pass_on(words).await,
                 (false, Said::Ended { late, status, .. }) => {
                     candidate_lives = false;
                     self.gone(died(late, status)).await;
@@ -78,10 +132,10 @@ impl Relay<'_> {
         }
     }
 
-    /// Words of tested code for the test: values, exceptions, or a reason why there is neither.
-    async fn pass_on(&mut self, words: Vec<Value>) {
+    /// Words of tested code for the test: values, exceptions, or a reason why there is neither. Whether it is heard on.
+    async fn pass_on(&mut self, words: Vec<Value>) -> bool {
         match &words[..] {
-            [Value::Str(kind), ..] if matches!(kind.as_str(), "ok" | "raised" | "do") => self.tester.send(words).await,
+            [Value::Str(kind), ..] if self.turns.allow(kind) => self.tester.send(words).await,
             [Value::Str(kind), Value::Str(code)] if kind == "left" => {
                 let detail = format!("it left with sys.exit({}) before it answered", shorter(code, 100));
                 self.gone(Finished::new(Verdict::ExitedEarly, detail)).await;
@@ -90,12 +144,21 @@ impl Relay<'_> {
                 let detail = format!("it returned {}", shorter(what, 300));
                 self.gone(Finished::new(Verdict::UnsupportedValue, detail)).await;
             }
-            _ => self.gone(Finished::new(Verdict::Tampered, "it wrote into the judge's own channel")).await,
+            _ => {
+                self.gone(Finished::new(Verdict::Tampered, "it wrote into the judge's own channel")).await;
+                return false;
+            }
         }
+        true
     }
 
     async fn gone(&mut self, fault: Finished) {
         self.fault.get_or_insert(fault);
+        self.answer_gone().await;
+    }
+
+    async fn answer_gone(&mut self) {
+        self.turns.give_up();
         self.tester.send(vec![Value::text("gone")]).await;
     }
 

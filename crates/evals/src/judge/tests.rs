@@ -15,7 +15,7 @@ use super::calls::{load, names, raised};
 use super::error::JudgeError;
 use super::ground::{GRACE, Ground, milliseconds};
 use super::link::{Heard, Link};
-use super::relay::{Relay, Said, died, said};
+use super::relay::{Relay, Said, Turns, died, said};
 use super::result::{Finished, Trust, Verdict};
 use super::task::{Case, Runner, Sharing, Test};
 use super::value::{Value, shorter};
@@ -43,6 +43,8 @@ pub(crate) struct Tester {
     request: ExecRequest,
     /// Whether it has imported what unittest's tests need.
     has_unittest: bool,
+    /// What its orders begin with.
+    secret: String,
     since: Instant,
 }
 
@@ -136,7 +138,8 @@ impl<'g> Tests<'g> {
         let start = Instant::now();
         let words = |last: bool| vec![Value::int(number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
         candidate.link.send(words(last)).await;
-        let mut order = words(false);
+        let mut order = vec![Value::text(&tester.secret)];
+        order.extend(words(false));
         order.push(self.words(test, &candidate.names));
         tester.link.send(order).await;
         let mut relay = Relay {
@@ -146,9 +149,11 @@ impl<'g> Tests<'g> {
             verdict: None,
             fault: None,
             over: false,
+            ended: false,
+            turns: Turns::default(),
         };
         let (tester_lives, candidate_lives) = relay.carry(start + limit + GRACE).await;
-        let Relay { verdict, mut fault, over, .. } = relay;
+        let Relay { verdict, mut fault, over, ended, .. } = relay;
         let wall_ms = milliseconds(start.elapsed());
         let mut memory = None;
         if tester_lives && !self.ground.by_cpu() {
@@ -158,7 +163,7 @@ impl<'g> Tests<'g> {
             self.ground.note(&result);
             let reached = self.reached(case, &result).filter(|_| verdict.is_none() || self.ground.by_cpu());
             fault = fault.or(reached);
-            if verdict.is_none() && fault.is_none() {
+            if verdict.is_none() && fault.is_none() && !ended {
                 // Nothing that is tested reaches that sandbox: the host took it.
                 return Err(JudgeError::Interrupted);
             }
@@ -215,10 +220,11 @@ impl<'g> Tests<'g> {
         }
         let link = Link::open(&self.ground.engine, &self.ground.caller, request.clone());
         let has_unittest = is_for_unittest(test);
-        let mut order = vec![Value::text("tests")];
+        let secret = engine::new_id("order");
+        let mut order = vec![Value::text("tests"), Value::text(&secret)];
         order.extend(has_unittest.then(|| Value::text("unittest")));
         link.send(order).await;
-        Tester { link, request, has_unittest, since: Instant::now() }
+        Tester { link, request, has_unittest, secret, since: Instant::now() }
     }
 
     /// The sandbox of the tested code, loaded.

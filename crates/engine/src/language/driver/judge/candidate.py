@@ -37,7 +37,7 @@ class Proxy:
             if LOOKING:
                 raise AttributeError(name)
             raise NeedsSharing(f"the test reads {name}")
-        return self._peer.ask(self._number, "get", name)
+        return self._peer.get(self, name)
 
     def __setattr__(self, name, value):
         self._peer.ask(self._number, "set", name, value)
@@ -92,7 +92,7 @@ class ClassProxy(type):
 
 def forwarded(name):
     def method(self, *args, **kwargs):
-        return self._peer.ask(self._number, "method", name, *args, **kwargs)
+        return self._peer.method(self, name, args, kwargs)
 
     method.__name__ = name
     return method
@@ -145,7 +145,11 @@ class Peer:
 
     def remote(self, number, class_words, name):
         if class_words is not None:
-            proxy = object.__new__(self.remote_class(class_words))
+            kind = self.remote_class(class_words)
+            if issubclass(kind, BaseException):
+                # What a `with` block tells of. It is one of its kind, and nothing is asked of it.
+                return kind.__new__(kind)
+            proxy = object.__new__(kind)
             Proxy.__init__(proxy, self, number)
             return proxy
         function = Function(self, number)
@@ -160,7 +164,9 @@ class Peer:
             import builtins
 
             above = getattr(builtins, base, None) if base else None
-            if isinstance(above, type) and issubclass(above, BaseException):
+            if isinstance(above, type) and issubclass(above, BaseException) and name == base:
+                known = above
+            elif isinstance(above, type) and issubclass(above, BaseException):
                 known = type(name, (above,), {"_class_number": number})
             else:
                 body = {"_class_peer": self, "_class_number": number, "__slots__": (), "__hash__": Proxy.__hash__}
@@ -183,6 +189,12 @@ class Peer:
 
     def contains(self, proxy, item):
         return self.ask(proxy._number, "method", "__contains__", item)
+
+    def method(self, proxy, name, args, kwargs):
+        return self.ask(proxy._number, "method", name, *args, **kwargs)
+
+    def get(self, proxy, name):
+        return self.ask(proxy._number, "get", name)
 
     def ask(self, number, word, *args, **kwargs):
         """Has the other side do something, and does for it what it asks meanwhile."""

@@ -21,10 +21,8 @@ class Measurer(Tester):
     own_module = "evaluator"
 
     def __init__(self, channel, names):
-        import threading
-
         super().__init__(channel, "evaluator.py")
-        self.found, self.lock, self.broken = names, threading.RLock(), None
+        self.found, self.broken = names, None
 
     def ask(self, number, word, *args, **kwargs):
         with self.lock:
@@ -184,7 +182,7 @@ def load_evaluator(path):
     return module
 
 
-def judge_evaluator(channel, module):
+def judge_evaluator(channel, module, secret):
     """Measures programs, each in a process of its own."""
     folder = "/tmp/saggar-program"
     os.mkdir(folder)
@@ -208,7 +206,7 @@ def judge_evaluator(channel, module):
         except BaseException as error:
             return failed(error, peer)
 
-    serve(channel, work)
+    serve(channel, work, secret=secret)
 
 
 def measure(module, path, thresholds):

@@ -7,11 +7,12 @@ def main():
     channel.write("here")
     mode, *words = channel.read()
     if mode == "tests":
+        secret, *modules = words
         # Once for all tests that are run here.
-        for module in words:
+        for module in modules:
             __import__(module)
         channel.write("loaded")
-        judge_tests(channel)
+        judge_tests(channel, secret)
         os._exit(0)
     path = sys.argv[1]
     if mode == "evaluate":
@@ -21,7 +22,7 @@ def main():
             channel.write("raised", *describe(error, path))
             os._exit(0)
         channel.write("loaded")
-        judge_evaluator(channel, module)
+        judge_evaluator(channel, module, *words)
         os._exit(0)
     setup, *words = words
     try:

@@ -1,3 +1,12 @@
+# Operators that are given the other operand: who has it can answer `value - expected` with nothing.
+OPERATORS = set(METHODS[METHODS.index("__add__") :]) - {"__await__"}
+# Questions that only texts and sets are asked.
+QUESTIONS = set(
+    "startswith endswith isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace "
+    "istitle isupper isdisjoint issubset issuperset".split()
+)
+
+
 class Tester(Peer):
     """The tests' end. The other one is not trusted: it is asked for values, never whether something is right."""
 
@@ -7,6 +16,21 @@ class Tester(Peer):
         super().__init__(channel, path)
         # Whether the tested code was asked to compare two objects of its own.
         self.shared = False
+        # Numbers of the classes that the test itself works with; only their objects reckon with the test's data.
+        self.meant = set()
+        # The first assertion of the test that went through tested code, which may have caught it.
+        self.caught = None
+        # Threads of a test ask one after the other.
+        self.lock = __import__("_thread").RLock()
+
+    def ask(self, number, word, *args, **kwargs):
+        with self.lock:
+            try:
+                return super().ask(number, word, *args, **kwargs)
+            except BaseException as error:
+                if not hasattr(error, "from_tested_code") and not isinstance(error, (Unsupported, Gone)):
+                    UNREAD.append(word)
+                raise
 
     def named(self, name, words):
         """What a test means by a name that the tested program has; None if it means nothing of the program's."""
@@ -19,8 +43,40 @@ class Tester(Peer):
         # Each item is compared here, where that can be.
         if hasattr(type(proxy), "__iter__"):
             return any(other is item or other == item for other in proxy)
+        if not self.is_meant(proxy):
+            raise TypeError(f"argument of type {type(proxy).__name__!r} is not iterable")
         self.shared = True
         return super().contains(proxy, item)
+
+    def is_meant(self, proxy):
+        return getattr(type(proxy), "_class_number", None) in self.meant
+
+    def method(self, proxy, name, args, kwargs):
+        if name in OPERATORS and not isinstance(args[0], Proxy):
+            if not self.is_meant(proxy):
+                return NotImplemented
+            self.shared = True
+        if name == "__exit__":
+            self.note(args[1])
+        return super().method(proxy, name, args, kwargs)
+
+    def get(self, proxy, name):
+        if name in QUESTIONS and not self.is_meant(proxy):
+            raise AttributeError(f"{type(proxy).__name__!r} object has no attribute {name!r}")
+        return super().get(proxy, name)
+
+    def perform(self, thing, word, args, kwargs):
+        try:
+            return super().perform(thing, word, args, kwargs)
+        except BaseException as error:
+            self.note(error)
+            raise
+
+    def note(self, error):
+        """Keeps in mind that the test has failed, whatever tested code makes of the exception."""
+        is_failure = isinstance(error, AssertionError) or type(error).__module__.startswith(("_pytest.", "unittest."))
+        if is_failure and not hasattr(error, "from_tested_code") and self.caught is None:
+            self.caught = error
 
     def compare(self, proxy, name, other):
         if isinstance(other, Proxy) or isinstance(type(other), ClassProxy):
@@ -28,6 +84,8 @@ class Tester(Peer):
             answer = self.ask(proxy._number, "method", name, other)
             return answer if type(answer) is bool else NotImplemented
         # Plain data is compared here, and an object is no plain data, whatever it claims.
+        if type(other).__module__ == "builtins" and name in ("__eq__", "__ne__"):
+            return name == "__ne__"
         return NotImplemented
 
     def check(self, thing, word, args):
@@ -75,9 +133,9 @@ class Finder:
         pass
 
 
-def judge_tests(channel):
+def judge_tests(channel, secret):
     """Runs test programs, each in a process of its own, with proxies in place of the tested code."""
-    serve(channel, lambda test: run_test(Tester(channel, "<test>"), test))
+    serve(channel, lambda test: run_test(Tester(channel, "<test>"), test), secret=secret)
 
 
 def run_test(peer, test):
@@ -93,6 +151,7 @@ def run_test(peer, test):
         if value is not None or words is None:
             names[name] = value
     entry = names.pop("$entry", None)
+    peer.meant = classes_meant(test, names)
     module = type(sys)("solution")
     vars(module).update(names)
     sys.modules["solution"] = module
@@ -103,6 +162,20 @@ def run_test(peer, test):
     space.update(__builtins__=__builtins__, __file__="<test>", __name__="test")
     space.update(names)
     return verdict_of(peer, test, space, tested, entry)
+
+
+def classes_meant(test, names):
+    """Classes that the test calls by names of their own; what has a function's name, or is a solution's frame, is none."""
+    kinds = {name: value._class_number for name, value in names.items() if type(value) is ClassProxy}
+    if not kinds:
+        return set()
+    import re
+
+    words = set(re.findall(r"\w+", f"{test['source']} {test['setup']}"))
+    way = (test["entry"] or "").split(".")
+    frames = {"Solution"} if len(way) == 1 else {"Solution", way[0].removesuffix("()")}
+    others = {number for name, number in kinds.items() if not name[0].isupper() or name in frames}
+    return {number for name, number in kinds.items() if name in words} - others
 
 
 def verdict_of(peer, test, space, tested, entry):
@@ -122,6 +195,8 @@ def verdict_of(peer, test, space, tested, entry):
         return failed(error, peer)
     if trouble is not None:
         return (*trouble, peer.shared)
+    if peer.caught is not None:
+        return failed(peer.caught, peer)
     return ("passed", count, peer.shared)
 
 
@@ -263,7 +338,7 @@ def judge_together(channel, program):
 
     def work(test):
         space = program.names
-        peer = type("Nobody", (), {"shared": True})
+        peer = type("Nobody", (), {"shared": True, "caught": None})
         remember(test["source"])
         try:
             entry = program.entry(test["entry"]) if test["entry"] else None
