@@ -393,11 +393,6 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
-/// For messages about a backend that does not exist here.
-pub(crate) fn unsupported_backend(kind: BackendKind) -> RunError {
-    RunError::Unsupported { what: format!("backend `{}`", kind.name()) }
-}
-
 fn said_of_writers(writers: &[String]) -> String {
     if writers.is_empty() {
         return "a file of the session is open for writing, such as one that is being transferred".to_owned();

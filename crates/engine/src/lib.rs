@@ -29,7 +29,6 @@ mod network;
 mod policy_settings;
 mod pool;
 mod queue;
-mod remove;
 mod review;
 mod run;
 mod server_settings;

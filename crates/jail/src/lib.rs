@@ -6,6 +6,7 @@
 pub mod beneath;
 mod cgroup;
 mod channel;
+pub mod clerk;
 mod client;
 pub mod contained;
 mod disk;
@@ -13,7 +14,10 @@ mod disk;
 pub mod fuzz;
 mod ids;
 mod init;
+pub mod inside;
 mod keeper;
+mod program;
+pub mod remove;
 mod rlimits;
 mod seccomp;
 mod stage;

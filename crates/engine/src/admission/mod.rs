@@ -6,4 +6,4 @@ mod rate;
 
 pub(crate) use gate::Gate;
 pub use gate::{AdmissionError, Pass};
-pub(crate) use plan::{Admitted, Program, admit, decode, hold, way_out};
+pub(crate) use plan::{Admitted, Program, admit, decode, hold, offered, way_out};

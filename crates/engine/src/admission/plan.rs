@@ -117,15 +117,7 @@ pub(crate) fn hold(name: &str, settings: &Settings) -> Result<Arc<HeldImage>, Ru
 fn reference(request: &ExecRequest, settings: &Settings, caller: &Caller) -> Result<Option<String>, RunError> {
     match request.backend {
         BackendKind::Native => Ok(None),
-        BackendKind::Docker => {
-            let image = request.image.as_ref().or(settings.docker.image.as_ref());
-            let image = image.filter(|image| !image.is_empty()).ok_or(RunError::ImageNeeded)?;
-            // A daemon's images may hold what was never meant for whoever has a key.
-            if caller.standing != Standing::Owner && !settings.docker.offers(image) {
-                return Err(RunError::ImageNotOffered(image.clone()));
-            }
-            Ok(Some(image.clone()))
-        }
+        BackendKind::Docker => offered(request.image.as_deref(), settings, caller).map(Some),
         BackendKind::E2b => {
             let settings = &settings.e2b.backend;
             let template = request.image.as_deref().filter(|image| !image.is_empty());
@@ -137,6 +129,17 @@ fn reference(request: &ExecRequest, settings: &Settings, caller: &Caller) -> Res
             Ok(Some(template.to_owned()))
         }
     }
+}
+
+/// The image of a Docker daemon that somebody gets who asks for one, or for none.
+pub(crate) fn offered(image: Option<&str>, settings: &Settings, caller: &Caller) -> Result<String, RunError> {
+    let image = image.or(settings.docker.image.as_deref());
+    let image = image.filter(|image| !image.is_empty()).ok_or(RunError::ImageNeeded)?;
+    // A daemon's images may hold what was never meant for whoever has a key.
+    if caller.standing != Standing::Owner && !settings.docker.offers(image) {
+        return Err(RunError::ImageNotOffered(image.to_owned()));
+    }
+    Ok(image.to_owned())
 }
 
 fn by_recipe(

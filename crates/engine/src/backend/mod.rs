@@ -1,5 +1,6 @@
 //! Where code can run. A backend isolates and nothing else.
 
+mod board;
 mod contained;
 mod docker;
 mod e2b;
@@ -8,8 +9,10 @@ mod place;
 mod place_files;
 
 use std::future::Future;
+use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +54,14 @@ pub trait Backend: Send + Sync {
     /// Opens a sandbox that stays. A backend that keeps none refuses.
     fn open<'a>(&'a self, _spec: &'a PlaceSpec) -> BoxFuture<'a, Result<Arc<dyn Place>, BackendError>> {
         Box::pin(async { Err(BackendError::NoSessions { backend: self.kind() }) })
+    }
+    /// Removes what it keeps for a snapshot, if nothing else stands on it.
+    fn forget<'a>(&'a self, _layer: &'a LayerId) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { Ok(()) })
+    }
+    /// Removes what it keeps for snapshots of a state folder that nobody knows any more; says how many these were.
+    fn keep_only<'a>(&'a self, _state: &'a Path, _known: &'a [LayerId]) -> BoxFuture<'a, Result<usize, BackendError>> {
+        Box::pin(async { Ok(0) })
     }
     /// A run will come: what takes time and needs to know nothing of it may begin.
     fn expect(&self) {}
@@ -227,4 +238,20 @@ fn wire(limits: &Limits) -> jail::Limits {
         wall: nanos(limits.wall),
         cpu: limits.cpu.map(nanos),
     }
+}
+
+/// Why a step failed, in the words of whoever took it.
+fn explain(trouble: jail::Trouble, program: &str) -> BackendError {
+    let source = io::Error::from_raw_os_error(trouble.errno);
+    match trouble.layer {
+        Some(layer) => BackendError::Layer { layer, step: trouble.step, source },
+        None if trouble.step == jail::NO_WORKER => BackendError::NoWorker,
+        None if trouble.step == "start the program" => BackendError::Program { program: program.to_owned(), source },
+        None => BackendError::Step { step: trouble.step, source },
+    }
+}
+
+/// A process that writes, by its own name.
+fn named(writer: &jail::Writer) -> String {
+    format!("{} {} {}", writer.pid, writer.name, writer.file)
 }

@@ -32,6 +32,8 @@ pub struct PlaceSpec {
     pub extra_roots: Vec<String>,
     /// What its root is made from in place of the system's own.
     pub image: Option<Arc<HeldImage>>,
+    /// The same where the backend keeps images itself: its digest there.
+    pub digest: Option<String>,
     /// Its way out, if it has one.
     pub network: Option<Arc<Rules>>,
     /// The state folder, where a backend on this host keeps disks and layers.
@@ -124,6 +126,16 @@ pub enum GuestUser {
     User,
     /// `root`, 0: may install and own what `user` may not change.
     Root,
+}
+
+impl GuestUser {
+    /// Its number inside.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::User => 1000,
+            Self::Root => 0,
+        }
+    }
 }
 
 /// How a process is connected to whoever asks.

@@ -1,9 +1,9 @@
 //! The files of a sandbox that stays, and why something could not be done with them.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 
+use jail::inside;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 use types::{ErrorCode, GuestPath};
@@ -63,8 +63,7 @@ pub trait PlaceFiles: Send + Sync {
     ) -> BoxFuture<'a, Result<mpsc::Receiver<FileEvent>, FileError>>;
 }
 
-/// Words that are attached to a file, by name.
-pub type Marks = BTreeMap<String, String>;
+pub use jail::inside::Marks;
 
 /// What came out of an archive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -185,6 +184,49 @@ pub enum FileKind {
     Link,
     /// A pipe, a socket or a device.
     Other,
+}
+
+impl From<inside::Entry> for FileEntry {
+    fn from(entry: inside::Entry) -> Self {
+        let name = entry.name().to_owned();
+        let inside::Entry { path, kind, bytes, mode, uid, gid, modified_ms, target } = entry;
+        let kind = match kind {
+            inside::Kind::File => FileKind::File,
+            inside::Kind::Folder => FileKind::Folder,
+            inside::Kind::Link => FileKind::Link,
+            inside::Kind::Other => FileKind::Other,
+        };
+        Self { name, path, kind, bytes, mode, uid, gid, modified_ms, target }
+    }
+}
+
+impl From<inside::Event> for FileEvent {
+    fn from(event: inside::Event) -> Self {
+        let change = match event.change {
+            inside::Change::Create => FileChange::Create,
+            inside::Change::Write => FileChange::Write,
+            inside::Change::Remove => FileChange::Remove,
+            inside::Change::Rename => FileChange::Rename,
+            inside::Change::Attributes => FileChange::Attributes,
+            inside::Change::Overflow => FileChange::Overflow,
+        };
+        Self { change, path: event.path, to: event.to }
+    }
+}
+
+impl From<inside::Unpacked> for Unpacked {
+    fn from(inside::Unpacked { entries, bytes, skipped }: inside::Unpacked) -> Self {
+        Self { entries, bytes, skipped }
+    }
+}
+
+impl From<Reach> for inside::Reach {
+    fn from(reach: Reach) -> Self {
+        match reach {
+            Reach::Folder => Self::Folder,
+            Reach::All => Self::All,
+        }
+    }
 }
 
 /// Why something could not be done with a file of a place.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
 
 use super::{ASIDE, CONTENT, DRAFT, Held, LOCK, LayerError, LayerName, LayerRecord, RECORD, Store};
-use crate::remove;
+use jail::remove;
 
 /// A layer that is being made. Dropped unsealed, it is removed; so it is when its maker dies, by the next who opens the
 /// store.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::remove;
+use jail::remove;
 
 pub(crate) use draft::Draft;
 pub use error::LayerError;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use types::{CellResult, ErrorCode, ExecRequest, LimitsSpec, Policy, Source};
+use types::{BackendKind, CellResult, ErrorCode, ExecRequest, LimitsSpec, Policy, Source};
 
 use super::Session;
 use super::error::SessionError;
@@ -214,7 +214,8 @@ impl Engine {
     async fn start_driver(&self, session: &Session, driver: &'static Driver) -> Result<Process, SessionError> {
         let language = driver.program;
         let image = session.place_spec.image.as_ref();
-        let programs: Vec<String> = if image.is_some_and(|held| held.image.base == Base::Own) {
+        let own = session.spec.backend != BackendKind::Native || image.is_some_and(|held| held.image.base == Base::Own);
+        let programs: Vec<String> = if own {
             language::programs(language).iter().map(|&name| name.to_owned()).collect()
         } else {
             language::program_of(language, &self.settings).map(|found| found.program).into_iter().collect()

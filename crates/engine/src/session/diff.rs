@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use rustix::fs::FileType;
 use serde::Serialize;
+use types::BackendKind;
 
 use super::error::SessionError;
 use super::snapshots::Snapshot;
@@ -73,8 +74,7 @@ impl Engine {
     fn stack(&self, caller: &Caller, name: &str) -> Result<Stack, SessionError> {
         if let Ok(session) = self.session(caller, name) {
             let folders = session.place()?.folders();
-            let lacks = RunError::Unsupported { what: "comparing files of this backend".to_owned() };
-            return Ok(Stack { folders: folders.ok_or(lacks)?, _held: Vec::new() });
+            return Ok(Stack { folders: folders.ok_or_else(|| no_layers(session.spec.backend))?, _held: Vec::new() });
         }
         let snapshot = self.snapshot(caller, name)?;
         self.stack_of(&snapshot, &snapshot.layers)
@@ -82,12 +82,20 @@ impl Engine {
 
     /// Takes hold of layers of a snapshot.
     pub(super) fn stack_of(&self, snapshot: &Snapshot, layers: &[String]) -> Result<Stack, SessionError> {
+        if snapshot.backend != BackendKind::Native {
+            return Err(no_layers(snapshot.backend).into());
+        }
         let gone = || SessionError::NoSnapshot(snapshot.id.clone());
         let store = Store::open(&self.settings.state).map_err(|_| gone())?;
         let hold = |layer: &String| store.hold(&LayerName::try_from(layer.clone()).ok()?).ok();
         let held = layers.iter().map(hold).collect::<Option<Vec<Held>>>().ok_or_else(gone)?;
         Ok(Stack { folders: held.iter().map(|held| held.content.clone()).collect(), _held: held })
     }
+}
+
+/// Its files are elsewhere.
+fn no_layers(backend: BackendKind) -> RunError {
+    RunError::Unsupported { what: format!("comparing and exporting files of backend `{}`", backend.name()) }
 }
 
 fn compare(from: &Stack, to: &Stack) -> io::Result<Differences> {

@@ -7,6 +7,7 @@ mod cells;
 mod command;
 mod diff;
 mod error;
+mod ground;
 mod port;
 mod registry;
 mod running;

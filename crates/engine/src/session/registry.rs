@@ -10,13 +10,10 @@ use super::error::SessionError;
 use super::spec::{SessionInfo, SessionSpec};
 use super::surroundings::Surroundings;
 use super::{Session, State, upkeep};
-use crate::admission;
 use crate::audit::{Entry, Kind};
-use crate::backend::{LayerId, Origin, PlaceSpec};
+use crate::backend::PlaceSpec;
 use crate::engine::{Caller, Engine};
-use crate::error::{RunError, unsupported_backend};
-use crate::image::Base;
-use crate::language;
+use crate::error::RunError;
 
 /// How long a session lives if nobody says.
 const USUAL: Duration = Duration::from_hours(1);
@@ -60,52 +57,25 @@ impl Engine {
         surroundings: Option<Surroundings>,
     ) -> Result<Arc<Session>, SessionError> {
         let _pass = self.admit(caller, "create").await?;
-        if spec.backend != self.stations.native.backend.kind() {
-            return Err(unsupported_backend(spec.backend).into());
-        }
         check(&spec)?;
         if self.sessions.lock().len() >= MOST {
             return Err(SessionError::TooMany { most: MOST });
         }
         let limits = self.session_limits(&spec.limits)?;
-        let network = match surroundings.as_ref().map(|surroundings| surroundings.way) {
-            None => admission::way_out(spec.network, &self.settings, caller)?,
-            Some(way) => self.way_out(way, caller).await?,
-        };
-        let (origin, image) = match (&spec.image, &spec.from) {
-            (None, None) => (Origin::Nothing, None),
-            (Some(name), None) => (Origin::Nothing, Some(admission::hold(name, &self.settings)?)),
-            (None, Some(name)) => {
-                let snapshot = self.snapshot(caller, name)?;
-                let again = |image| Ok::<_, RunError>(self.images()?.hold_again(image)?);
-                let image = snapshot.image.map(again).transpose()?;
-                (Origin::Snapshot(LayerId(snapshot.state)), image.map(Arc::new))
-            }
-            (Some(_), Some(_)) => return Err(RunError::Request("give `image` or `from`, not both").into()),
-        };
-        // A fork begins with the image of what it was forked from.
-        spec.image = image.as_ref().map(|held| held.image.name.clone());
-        let interpreters = match &image {
-            Some(held) if held.image.base == Base::Own => Vec::new(),
-            _ => language::visible_interpreters(&self.settings),
-        };
-        let interpreters = if surroundings.is_some() { Vec::new() } else { interpreters };
-        let mut extra_roots: Vec<String> = interpreters.iter().flat_map(|found| found.roots.iter().cloned()).collect();
-        extra_roots.extend(surroundings.into_iter().flat_map(|surroundings| surroundings.trees));
-        extra_roots.sort();
-        extra_roots.dedup();
+        let ground = self.ground(caller, &mut spec, surroundings).await?;
         let id = crate::id::new_id("ses");
         let place_spec = PlaceSpec {
             id: id.clone(),
-            origin,
+            origin: ground.origin,
             limits: limits.clone(),
             accept: self.accepted(caller),
-            extra_roots,
-            image,
-            network,
+            extra_roots: ground.extra_roots,
+            image: ground.image,
+            digest: ground.digest,
+            network: ground.network,
             state: self.settings.state.clone(),
         };
-        let place = self.stations.native.backend.open(&place_spec).await?;
+        let place = self.stations.get(spec.backend, &self.settings)?.backend.open(&place_spec).await?;
         // Nothing is started that could not be recorded.
         self.audit.ready().await?;
         let now = Instant::now();
@@ -124,7 +94,7 @@ impl Engine {
             limits,
             owner: caller.clone(),
             created: SystemTime::now().into(),
-            path: interpreters.iter().filter_map(|found| found.own_folder().map(str::to_owned)).collect(),
+            path: ground.path,
             place_spec,
             state: Mutex::new(state),
             starting: tokio::sync::Mutex::default(),

@@ -138,6 +138,9 @@ impl Engine {
         let _pass = self.admit(caller, "rollback").await?;
         let session = self.session(caller, id)?;
         let snapshot = self.snapshot(caller, snapshot)?;
+        if snapshot.backend != session.spec.backend {
+            return Err(RunError::Request("the snapshot is of another backend than the session").into());
+        }
         let still = session.hold_still().await?;
         self.stand_on(&session, Origin::Snapshot(LayerId(snapshot.state))).await?;
         drop(still);
@@ -181,7 +184,7 @@ impl Engine {
         let mut spec = session.place_spec.clone();
         spec.id = format!("{}-{}", session.id, crate::id::random_hex());
         spec.origin = origin;
-        let place = self.stations.native.backend.open(&spec).await?;
+        let place = self.stations.get(session.spec.backend, &self.settings)?.backend.open(&spec).await?;
         let before = {
             let mut state = session.lock();
             if state.place.is_none() {
@@ -232,6 +235,22 @@ impl Engine {
         Ok(snapshots)
     }
 
+    /// The states of all snapshots; none if there is a record that cannot be read.
+    pub(super) fn snapshot_states(&self) -> Option<Vec<LayerId>> {
+        let entries = match fs::read_dir(folder(&self.settings.state)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
+            other => other.ok()?,
+        };
+        let mut states = Vec::new();
+        for entry in entries {
+            let path = entry.ok()?.path();
+            if path.extension().is_some_and(|ending| ending == "json") {
+                states.push(LayerId(serde_json::from_slice::<Snapshot>(&fs::read(path).ok()?).ok()?.state));
+            }
+        }
+        Some(states)
+    }
+
     /// Bytes of a layer, if they were counted since.
     fn counted(&self, layer: &str) -> Option<u64> {
         let name = LayerName::try_from(layer.to_owned()).ok()?;
@@ -244,6 +263,11 @@ impl Engine {
         let snapshot = self.snapshot(caller, name)?;
         let path = folder(&self.settings.state).join(format!("{}.json", snapshot.id));
         fs::remove_file(&path).map_err(|source| RunError::State { path, source })?;
+        if snapshot.backend != BackendKind::Native {
+            let layer = LayerId(snapshot.state.clone());
+            // What cannot be removed now, because others stand on it, goes with the next `saggar prune`.
+            self.stations.get(snapshot.backend, &self.settings)?.backend.forget(&layer).await?;
+        }
         self.record_of(caller, &snapshot.id, "snapshot deleted").await?;
         Ok(snapshot)
     }

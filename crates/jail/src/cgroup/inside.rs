@@ -22,6 +22,7 @@ pub(crate) fn sockets_are_limited() -> bool {
 pub(crate) struct Inside {
     cpu: Option<(OwnedFd, Scale)>,
     peak: Option<OwnedFd>,
+    memory: Option<OwnedFd>,
     out_of_memory: Option<OwnedFd>,
     refused_pids: Option<OwnedFd>,
 }
@@ -45,6 +46,7 @@ impl Inside {
                 .map(|file| (file, Scale::Nanoseconds))
                 .or_else(|| first(&["cpu.stat"]).map(|file| (file, Scale::Microseconds))),
             peak: first(&["memory/memory.max_usage_in_bytes", "memory.peak"]),
+            memory: first(&["memory/memory.usage_in_bytes", "memory.current"]),
             out_of_memory: first(&["memory/memory.oom_control", "memory.events"]),
             refused_pids: first(&["pids/pids.events", "pids.events"]),
         }
@@ -61,6 +63,11 @@ impl Inside {
             (file, Scale::Nanoseconds) => number(file),
             (file, Scale::Microseconds) => keyed(file, "usage_usec").map(|us| us * 1000),
         }
+    }
+
+    /// Bytes of memory now, if counted.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.memory.as_ref().and_then(number)
     }
 
     /// What was counted so far.

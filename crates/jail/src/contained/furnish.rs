@@ -37,6 +37,35 @@ pub(super) fn furnish(limits: &Limits) -> Result<(), Errno> {
     seal_mounts()
 }
 
+/// Furnishes a container that stays. Its disk is its own layer, which the container's engine can keep: what is not one of
+/// its folders is to be read alone.
+pub(super) fn furnish_session(limits: &Limits) -> Result<(), Errno> {
+    let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+    enter_keeper_namespaces(Ids::Own { uid, gid })?;
+    let place = covered(c"/dev/shm")?;
+    let memory = stage::writable(limits)?;
+    stage::give(&memory, (uid, gid))?;
+    stage::attach(&memory, c"/dev/shm")?;
+    show(&memory, c"shm", &place)?;
+    if let Ok(place) = open(ONLINE, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        show(&memory, stage::ONLINE, &place)?;
+    }
+    for path in DISK {
+        let place = folder(path)?;
+        show(&place, c"", &place)?;
+        limit_mount(path, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV)?;
+    }
+    limit_mount(c"/", libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID)?;
+    seal_mounts()
+}
+
+/// Folders that the disk of a session is made of.
+const DISK: [&CStr; 3] = [c"/work", c"/home", c"/tmp"];
+
+fn limit_mount(path: &CStr, set: u64) -> Result<(), Errno> {
+    sys::mount_setattr(CWD.as_fd(), path, MountAttr { set, clear: 0, propagation: 0, recursive: false })
+}
+
 /// What the container's engine has shown or hidden with mounts of its own is to be read at most, and no device.
 fn seal_mounts() -> Result<(), Errno> {
     let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
@@ -44,7 +73,7 @@ fn seal_mounts() -> Result<(), Errno> {
     let places = table.lines().filter_map(|line| line.split(' ').nth(4));
     for place in places.filter(|place| ["/proc/", "/sys/", "/etc/"].iter().any(|folder| place.starts_with(folder))) {
         let path = CString::new(place).map_err(|_| Errno::INVAL)?;
-        sys::mount_setattr(CWD.as_fd(), &path, MountAttr { set, clear: 0, propagation: 0, recursive: false })?;
+        limit_mount(&path, set)?;
     }
     Ok(())
 }
@@ -74,7 +103,8 @@ fn one_disk(limits: &Limits, owner: (u32, u32)) -> Result<(), Errno> {
 }
 
 fn show(disk: &OwnedFd, name: &CStr, place: &OwnedFd) -> Result<(), Errno> {
-    let part = open_tree(disk, name, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let part = open_tree(disk, name, flags)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(&part, c"", place, c"", flags)
 }

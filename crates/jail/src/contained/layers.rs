@@ -13,9 +13,9 @@ use crate::seccomp::{self, Profile};
 use crate::sys;
 
 /// Closes what is left open; what comes back was seen to be on.
-pub(super) fn close(role: Role) -> Vec<Layer> {
+pub(super) fn close(role: Role, kind: &Kind) -> Vec<Layer> {
     match role {
-        Role::Init => close_container(),
+        Role::Init => close_container(kind),
         Role::Guest => close_guest(),
     }
 }
@@ -69,7 +69,7 @@ fn seen_namespaces() -> Vec<Layer> {
     layers
 }
 
-fn close_container() -> Vec<Layer> {
+fn close_container(kind: &Kind) -> Vec<Layer> {
     let mut layers = vec![Layer::PidNs];
     // Those of a namespace of its own; without one there are none, and none to be dropped.
     let _ = drop_capabilities();
@@ -93,11 +93,12 @@ fn close_container() -> Vec<Layer> {
     if meters.counts_memory() && sockets_are_limited() {
         layers.push(Layer::CgroupMemory);
     }
-    if has_one_disk() {
+    // The disk of a session is counted, not bounded.
+    if matches!(kind, Kind::Run) && has_one_disk() {
         layers.push(Layer::DiskQuota);
     }
     // A kernel without Landlock, or with an older one: not named, so reported as missing.
-    let _ = restrict_files(&Kind::Run, &mut layers);
+    let _ = restrict_files(kind, &mut layers);
     // The exact filter, within the coarse one that the container's engine has loaded from names alone.
     let profile = if meters.counts_memory() { Profile::Metered } else { Profile::Unmetered };
     if sys::install_filter(&seccomp::program(profile)).is_ok() {

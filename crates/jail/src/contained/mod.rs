@@ -9,6 +9,7 @@ mod furnish;
 mod layers;
 mod meters;
 mod run;
+mod session;
 mod wire;
 
 use std::convert::Infallible;
@@ -17,10 +18,14 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
 
+use crate::init::Kind;
 use crate::sys;
+use crate::wire::Extent;
 
 pub use furnish::FURNISHING_CALLS;
-pub use wire::{EntryKind, Folder, FrameKind, Frames, Garbled, MOST_CONTENT, Order, Report, frame};
+pub use wire::{
+    EntryKind, Folder, FrameKind, Frames, Garbled, MOST_CONTENT, MOST_OUTPUT, Order, Report, address, addressed, frame,
+};
 
 /// Where the program lies in a container, and by which name it knows that it is process 1 there.
 pub const NAME: &str = "/opt/saggar/init";
@@ -135,7 +140,17 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
                 }
                 set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
                 files::reserve()?;
-                Engine::report(&Report::Ready { layers: layers::close(role) })?;
+                Engine::report(&Report::Ready { layers: layers::close(role, &Kind::Run) })?;
+            }
+            Order::Open { limits } => {
+                if role == Role::Guest {
+                    return Err(Errno::PROTO);
+                }
+                let _ = furnish::furnish_session(&limits);
+                set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+                let kind = Kind::Session { extent: Extent::Folders, users: false };
+                Engine::report(&Report::Ready { layers: layers::close(role, &kind) })?;
+                return session::serve(&mut engine, &limits);
             }
             Order::Place { path, executable } => files::place(&mut engine, &path, executable)?,
             Order::Start { programs, argv, env, limits } => {
@@ -147,6 +162,12 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
             Order::Stat { path } => files::stat(&path)?,
             Order::Read { folder, path, most } => files::read(folder, &path, most)?,
             Order::Room => files::room()?,
+            Order::Session(_)
+            | Order::Passed { .. }
+            | Order::Deaf(_)
+            | Order::Resize { .. }
+            | Order::Count
+            | Order::Settle { .. } => return Err(Errno::PROTO),
         }
     }
 }

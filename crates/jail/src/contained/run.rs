@@ -101,17 +101,8 @@ fn start(program: &Program, role: Role, metered: bool) -> Result<Running, Errno>
     let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&stdin, true)?;
     let limits = &program.limits;
-    let pids = match role {
-        // Users are counted over the whole host where there is no namespace of users: the container's group counts.
-        Role::Init => u64::from(u32::MAX),
-        // Nobody else counts; whoever is there already is counted too.
-        Role::Guest => limits.pids.saturating_add(init::everybody().len() as u64),
-    };
-    let rlimits = Rlimits {
-        pids,
-        data: (!metered).then_some(limits.memory.saturating_add(limits.pids.saturating_mul(8 << 20))),
-        cpu: limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1),
-    };
+    let cpu = limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1);
+    let rlimits = Rlimits { cpu, ..rlimits(limits, role, metered) };
     let streams = vec![stdin_read, stdout_write, stderr_write];
     let Program { programs, argv, env, .. } = program;
     let order = init::Order { programs, argv, env };
@@ -133,6 +124,18 @@ fn start(program: &Program, role: Role, metered: bool) -> Result<Running, Errno>
         started: Instant::now(),
         cause: None,
     })
+}
+
+/// What each program carries itself.
+pub(super) fn rlimits(limits: &Limits, role: Role, metered: bool) -> Rlimits {
+    let pids = match role {
+        // Users are counted over the whole host where there is no namespace of users: the container's group counts.
+        Role::Init => u64::from(u32::MAX),
+        // Nobody else counts; whoever is there already is counted too.
+        Role::Guest => limits.pids.saturating_add(init::everybody().len() as u64),
+    };
+    let data = (!metered).then_some(limits.memory.saturating_add(limits.pids.saturating_mul(8 << 20)));
+    Rlimits { pids, data, cpu: None }
 }
 
 impl Running {

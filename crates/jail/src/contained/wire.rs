@@ -5,10 +5,13 @@
 use serde::{Deserialize, Serialize};
 use types::{Layer, LimitKind};
 
-use crate::wire::{Cost, End, Limits, MAX_MESSAGE};
+use crate::wire::{Cost, End, Limits, MAX_MESSAGE, ProcessId, SessionNews, SessionOrder};
 
 /// The most content in one frame, and the most input that is on its way to a program.
 pub const MOST_CONTENT: usize = 64 << 10;
+
+/// The most output of one program of a session that is on its way to whoever reads it.
+pub const MOST_OUTPUT: usize = 256 << 10;
 
 /// What a frame holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +81,38 @@ pub enum Order {
     },
     /// Tell which limits of the disk are used up. Answered by [`Report::Full`].
     Room,
+    /// In place of [`Order::Close`]: furnish and close the container as one that stays, and serve a session in it until
+    /// the end. Answered by [`Report::Ready`]; all that follows is about programs by their numbers, and so are the first
+    /// bytes of content, of its end, and of output.
+    Open {
+        /// Of the whole.
+        limits: Limits,
+    },
+    /// In a session: the same that a keeper is told.
+    Session(SessionOrder),
+    /// In a session: this much of a program's output was passed on. No more than [`MOST_OUTPUT`] is ever on its way.
+    Passed {
+        /// Which.
+        process: ProcessId,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// In a session: nobody reads a program's output any more.
+    Deaf(ProcessId),
+    /// In a session: the terminal of a program has another size.
+    Resize {
+        /// Which.
+        process: ProcessId,
+        /// Columns and rows.
+        size: (u16, u16),
+    },
+    /// In a session: tell how many processes there are. Answered by [`Report::Counted`].
+    Count,
+    /// In a session: tell who writes to its disk, or end them. Answered by [`SessionNews::Swapped`].
+    Settle {
+        /// Whether they are ended.
+        kill: bool,
+    },
 }
 
 /// A writable folder.
@@ -126,6 +161,21 @@ pub enum Report {
     },
     /// Limits of the disk that are used up.
     Full(Vec<LimitKind>),
+    /// In a session: the same that a keeper says.
+    Session(SessionNews),
+    /// In a session: a program has taken this much of its input.
+    Fed {
+        /// Which.
+        process: ProcessId,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// In a session: everybody who held a program's outputs is gone.
+    Over(ProcessId),
+    /// In a session: processes but the first.
+    Counted(u32),
+    /// In a session: it has reached a limit of the whole, and ends.
+    Spent(LimitKind),
 }
 
 /// What an entry of a folder is.
@@ -176,6 +226,22 @@ pub fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
     frame.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
     frame.extend_from_slice(payload);
     frame
+}
+
+/// One frame about a program of a session.
+#[must_use]
+pub fn addressed(kind: FrameKind, process: ProcessId, payload: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(4 + payload.len());
+    whole.extend_from_slice(&process.to_le_bytes());
+    whole.extend_from_slice(payload);
+    frame(kind, &whole)
+}
+
+/// Which program the payload of such a frame is about, and the rest of it.
+#[must_use]
+pub fn address(payload: &[u8]) -> Option<(ProcessId, &[u8])> {
+    let (process, rest) = payload.split_first_chunk::<4>()?;
+    Some((ProcessId::from_le_bytes(*process), rest))
 }
 
 /// Bytes that cannot be frames.

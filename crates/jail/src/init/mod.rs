@@ -29,7 +29,7 @@ use crate::way_out;
 use crate::wire::{FromInit, Rlimits, ToInit, Trouble};
 
 pub(crate) use seal::{FILES_ABI, Kind, SCOPE_ABI, drop_capabilities, restrict_files};
-pub(crate) use session::{below, everybody, kill_below};
+pub(crate) use session::{Parent, below, everybody, kill_below, signal_group};
 pub(crate) use zygote::Birth;
 
 /// The step that fails where a program's folder is not there.

@@ -96,17 +96,19 @@ fn refuse(channel: &Channel, process: ProcessId, trouble: Trouble) -> Result<(),
     channel.send(&FromInit::Session(FromSession::Refused { process, trouble }), &[])
 }
 
-pub(super) fn signal_group(pid: i32, signal: i32) -> Result<(), Errno> {
+pub(crate) fn signal_group(pid: i32, signal: i32) -> Result<(), Errno> {
     let signal = Signal::from_named_raw(signal).ok_or(Errno::INVAL)?;
     kill_process_group(Pid::from_raw(pid).ok_or(Errno::SRCH)?, signal)
 }
 
 /// The parent of one program.
-struct Parent<'a> {
-    channel: &'a Channel,
-    order: ProcessOrder,
-    limits: Rlimits,
-    users: bool,
+pub(crate) struct Parent<'a> {
+    /// Where it tells of the program.
+    pub(crate) channel: &'a Channel,
+    pub(crate) order: ProcessOrder,
+    pub(crate) limits: Rlimits,
+    /// Whether there is more than one user to become.
+    pub(crate) users: bool,
 }
 
 /// A terminal: our end, and the program's.
@@ -117,16 +119,25 @@ struct Terminal {
 
 impl Parent<'_> {
     /// Forks the parent, which forks the program; returns the parent's number.
-    fn fork(self, streams: Vec<OwnedFd>) -> Result<i32, Trouble> {
+    pub(crate) fn fork(self, streams: Vec<OwnedFd>) -> Result<i32, Trouble> {
         if let Some(pid) = sys::fork().step("fork the program's parent")? {
             return Ok(pid);
         }
         let (process, channel) = (self.order.process, self.channel);
-        let told = match self.live(streams) {
+        let told = match self.alone(&streams).and_then(|()| self.live(streams)) {
             Ok(ended) => channel.send(&FromInit::Session(ended), &[]),
             Err(trouble) => refuse(channel, process, trouble),
         };
         sys::exit_now(i32::from(told.is_err()))
+    }
+
+    /// Lets go of all that process 1 has: the streams of other programs, whose ends would not be seen, and its own.
+    fn alone(&self, streams: &[OwnedFd]) -> Result<(), Trouble> {
+        let keep: Vec<_> = [self.channel.as_fd()].into_iter().chain(streams.iter().map(AsFd::as_fd)).collect();
+        sys::close_all_but(&keep).step("close what is not the program's")?;
+        rustix::stdio::dup2_stdin(self.channel).step("let go of standard input")?;
+        rustix::stdio::dup2_stdout(self.channel).step("let go of standard output")?;
+        rustix::stdio::dup2_stderr(self.channel).step("let go of standard error")
     }
 
     /// Starts the program, says so, and waits for its end.

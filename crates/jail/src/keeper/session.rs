@@ -10,6 +10,7 @@ use types::LimitKind;
 use super::sandbox::Sandbox;
 use crate::cgroup::Group;
 use crate::channel::Channel;
+use crate::program::Program;
 use crate::swap::Swap;
 use crate::wire::{
     Cost, Disk, End, FromKeeper, FromSession, GuestIds, ProcessId, ProcessOrder, SandboxId, SessionNews, SessionOrder,
@@ -24,21 +25,9 @@ pub(super) struct Session {
     pub(super) pids: Option<OwnedFd>,
     /// When it was opened.
     opened: Instant,
-    processes: BTreeMap<ProcessId, Process>,
+    processes: BTreeMap<ProcessId, Program>,
     /// Whether programs that ended may have left others running.
     left_running: bool,
-}
-
-/// A program that was ordered and has not ended.
-struct Process {
-    /// Its number inside, once it runs.
-    pid: Option<i32>,
-    started: Instant,
-    wall: Option<Duration>,
-    /// What was decided about it: the first cause wins.
-    end: Option<End>,
-    /// How often memory had run out when it began.
-    out_of_memory: u64,
 }
 
 impl Session {
@@ -58,13 +47,7 @@ impl Session {
 
     /// When the first of its programs has had its time.
     pub(super) fn next_check(&self) -> Option<Instant> {
-        self.processes.values().filter(|process| process.end.is_none()).filter_map(Process::deadline).min()
-    }
-}
-
-impl Process {
-    fn deadline(&self) -> Option<Instant> {
-        self.pid.and_then(|_| Some(self.started + self.wall?))
+        self.processes.values().filter_map(Program::deadline).min()
     }
 }
 
@@ -134,7 +117,7 @@ impl Sandbox {
     }
 
     fn start_process(&mut self, engine: &Channel, order: ProcessOrder, fds: &[OwnedFd]) -> Result<(), Errno> {
-        let (process, wall) = (order.process, order.wall.map(Duration::from_nanos));
+        let (process, wall) = (order.process, order.wall);
         let limits = self.rlimits();
         let beside: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         let sent = self.init.send(&ToInit::Session(ToSession::Start { order, limits }), &beside);
@@ -142,8 +125,7 @@ impl Sandbox {
         let Some(session) = &mut self.session else { return Err(Errno::PROTO) };
         match sent {
             Ok(()) => {
-                let process_state = Process { pid: None, started: Instant::now(), wall, end: None, out_of_memory };
-                session.processes.insert(process, process_state);
+                session.processes.insert(process, Program::ordered(wall, out_of_memory));
                 Ok(())
             }
             Err(errno) => {
@@ -181,7 +163,7 @@ impl Sandbox {
         let late: Vec<ProcessId> = session
             .processes
             .iter()
-            .filter(|(_, process)| process.end.is_none() && process.deadline().is_some_and(|at| at <= now))
+            .filter(|(_, process)| process.deadline().is_some_and(|at| at <= now))
             .map(|(id, _)| *id)
             .collect();
         for id in late {
@@ -196,13 +178,8 @@ impl Sandbox {
         let Some(session) = &mut self.session else { return Err(Errno::PROTO) };
         match news {
             FromSession::Started { process, pid } => {
-                if let Some(known) = session.processes.get_mut(&process) {
-                    known.pid = Some(pid);
-                    known.started = Instant::now();
-                    if known.end.is_some() {
-                        // It was to be killed before it was there.
-                        self.tell_init(Some(ToSession::Kill(process)));
-                    }
+                if session.processes.get_mut(&process).is_some_and(|known| known.begin(pid)) {
+                    self.tell_init(Some(ToSession::Kill(process)));
                 }
                 tell(engine, id, SessionNews::Started { process, pid }, fds.first().map(AsFd::as_fd))
             }
@@ -213,19 +190,7 @@ impl Sandbox {
             FromSession::Ended { process, status, cpu, largest } => {
                 let Some(known) = session.processes.remove(&process) else { return Ok(()) };
                 session.left_running = true;
-                let ran_out = counts.out_of_memory > known.out_of_memory;
-                let end = known.end.unwrap_or(match libc::WTERMSIG(status) {
-                    0 => End::Exited(libc::WEXITSTATUS(status)),
-                    libc::SIGKILL if ran_out => End::Limit(LimitKind::Memory),
-                    signal => End::Signaled(signal),
-                });
-                let mut hits: Vec<LimitKind> = ran_out.then_some(LimitKind::Memory).into_iter().collect();
-                if let End::Limit(limit) = end
-                    && !hits.contains(&limit)
-                {
-                    hits.push(limit);
-                }
-                let cost = Cost { wall: nanos(known.started.elapsed()), cpu, memory: largest, hits };
+                let (end, cost) = known.over(status, cpu, largest, counts.out_of_memory);
                 tell(engine, id, SessionNews::Ended { process, end, cost }, None)
             }
         }

@@ -8,6 +8,7 @@ mod folders;
 mod hold;
 mod writers;
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
@@ -19,13 +20,21 @@ use crate::channel::Channel;
 use crate::init::Step;
 use crate::stage;
 use crate::sys::{self, Clone3, Side};
-use crate::wire::{Disk, Swapped, Trouble, Writer};
+use crate::wire::{Disk, Extent, Swapped, Trouble, Writer};
 
 use folders::Folders;
 use hold::Hold;
 
 /// How long a file may be open for writing that no process of the sandbox has: the engine puts small ones.
 const ROUNDS: u32 = 40;
+
+/// Those among some processes who have a file open for writing on the disk of the sandbox that this process is in; and
+/// those of whom nobody can tell.
+pub(crate) fn writers_among(processes: BTreeSet<i32>) -> Result<Vec<Writer>, Errno> {
+    let folders = Folders::open(Extent::Folders)?;
+    let hidden: Vec<Writer> = processes.iter().filter_map(|pid| writers::hidden(*pid)).collect();
+    Ok(writers::find(&folders, processes).into_iter().chain(hidden).collect())
+}
 
 /// A disk to put in the place of another.
 pub(crate) struct Swap<'a> {

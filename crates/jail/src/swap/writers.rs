@@ -24,6 +24,17 @@ pub(super) fn find(folders: &Folders, processes: BTreeSet<i32>) -> Vec<Writer> {
     processes.into_iter().filter_map(writer).take(MOST).collect()
 }
 
+/// A process that keeps to itself what it has open.
+pub(super) fn hidden(pid: i32) -> Option<Writer> {
+    match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            Some(Writer { pid, name: plain(name.trim()), file: "(hidden)".to_owned() })
+        }
+        _ => None,
+    }
+}
+
 fn opened(folders: &Folders, pid: i32) -> Option<String> {
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
         let Ok(meta) = fs::symlink_metadata(entry.path()) else { continue };

@@ -111,15 +111,25 @@ impl Children {
 
     /// Waits until a child ends, or something can be read from one of `fds` or its other end is gone; `true` for the latter.
     pub(crate) fn wait(&self, fds: &[BorrowedFd<'_>]) -> Result<bool, Errno> {
-        let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let entries: Vec<_> = fds.iter().map(|fd| (*fd, libc::POLLIN)).collect();
+        Ok(self.poll(&entries, None)?.contains(&true))
+    }
+
+    /// Waits until a child ends, the time is over, or something can be done with one of `fds`: with which ones.
+    pub(crate) fn poll(&self, fds: &[(BorrowedFd<'_>, i16)], most: Option<Duration>) -> Result<Vec<bool>, Errno> {
+        let entry =
+            |(fd, events): &(BorrowedFd<'_>, i16)| libc::pollfd { fd: fd.as_raw_fd(), events: *events, revents: 0 };
         let mut polled: Vec<libc::pollfd> = fds.iter().map(entry).collect();
         let count = libc::nfds_t::try_from(polled.len()).map_err(|_| Errno::INVAL)?;
-        // SAFETY: as many entries as are said and one set, which live across the call; null means no timeout.
-        let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, std::ptr::null(), &raw const self.unblocked) };
+        let seconds = |time: Duration| libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX);
+        let most = most.map(|time| libc::timespec { tv_sec: seconds(time), tv_nsec: time.subsec_nanos().into() });
+        let timeout = most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: as many entries as are said, one set and one time, which live across the call; null means no timeout.
+        let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, timeout, &raw const self.unblocked) };
         match ready {
-            -1 if last_errno() == Errno::INTR => Ok(false),
+            -1 if last_errno() == Errno::INTR => Ok(vec![false; fds.len()]),
             -1 => Err(last_errno()),
-            _ => Ok(true),
+            _ => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
         }
     }
 }

@@ -100,7 +100,7 @@ pub struct ProcessOrder {
 }
 
 /// What is heard of a sandbox that stays.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum SessionNews {
     /// It is ready; its root travels beside it.
     Opened {

@@ -38,6 +38,11 @@ impl Link {
         Self { host, to, from }
     }
 
+    /// The two directions alone, for whoever speaks and hears in its place.
+    pub(in crate::backend) fn split(self) -> (mpsc::Sender<Vec<u8>>, mpsc::Receiver<(FrameKind, Vec<u8>)>) {
+        (self.to, self.from)
+    }
+
     /// Whether our program is there, as far as anybody has heard.
     pub(in crate::backend) fn is_alive(&self) -> bool {
         !self.to.is_closed() && !self.from.is_closed()

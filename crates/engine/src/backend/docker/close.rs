@@ -30,8 +30,7 @@ impl Container {
     pub(super) async fn close(&mut self) -> Result<(), BackendError> {
         let (limits, known) = (self.limits.clone(), self.known.clone());
         let held = Arc::clone(&self.held);
-        // Only the first version of cgroups counts sockets apart.
-        if known.info.cgroup_version == Some(bollard::models::SystemInfoCgroupVersionEnum::_1) {
+        if known.is_first_version() {
             let pid = held.inspect().await?.state.and_then(|state| state.pid).unwrap_or_default();
             sockets::limit(pid, &held.id, limits.memory);
         }

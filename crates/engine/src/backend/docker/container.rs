@@ -8,7 +8,7 @@ use bollard::models::{
 };
 use types::Limits;
 
-use super::daemon::{Known, labels};
+use super::daemon::{Known, LABEL, labels};
 use super::settings::DockerSettings;
 
 /// Where our own program and the drivers of interpreters lie, as in any other sandbox.
@@ -89,6 +89,8 @@ pub(super) struct Plan<'a> {
     /// The volume with our own program in it.
     pub(super) own: &'a str,
     pub(super) limits: &'a Limits,
+    /// The session that it is for: then its disk is its own layer, and the daemon keeps it when it is told to.
+    pub(super) session: Option<&'a str>,
 }
 
 impl Plan<'_> {
@@ -109,10 +111,20 @@ impl Plan<'_> {
             network_disabled: Some(true),
             // An image's own health check would be a program beside the run.
             healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
-            labels: Some(labels()),
+            labels: Some(self.labels()),
             host_config: Some(self.host()),
             ..ContainerCreateBody::default()
         }
+    }
+
+    fn labels(&self) -> HashMap<String, String> {
+        let session = self.session.map(|id| (format!("{LABEL}.session"), id.to_owned()));
+        labels().into_iter().chain(session).collect()
+    }
+
+    /// Folders in memory.
+    fn in_memory(&self) -> &'static [&'static str] {
+        if self.session.is_some() { &["/dev/shm"] } else { &["/work", "/tmp", "/dev/shm"] }
     }
 
     fn host(&self) -> HostConfig {
@@ -121,7 +133,8 @@ impl Plan<'_> {
         HostConfig {
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={}", filter())]),
-            readonly_rootfs: Some(true),
+            // Of a session process 1 closes all but its folders.
+            readonly_rootfs: Some(self.session.is_none()),
             network_mode: Some("none".to_owned()),
             // None at all: /dev/shm is a tmpfs of our own, with a limit on its inodes too.
             ipc_mode: Some("none".to_owned()),
@@ -134,7 +147,7 @@ impl Plan<'_> {
                 ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) },
                 ResourcesUlimits { name: Some("nofile".to_owned()), soft: Some(1024), hard: Some(4096) },
             ]),
-            tmpfs: Some(["/work", "/tmp", "/dev/shm"].map(|path| (path.to_owned(), tmpfs(path, limits))).into()),
+            tmpfs: Some(self.in_memory().iter().map(|path| ((*path).to_owned(), tmpfs(path, limits))).collect()),
             mounts: Some(self.mounts()),
             masked_paths: Some(MASKED.iter().map(|path| (*path).to_owned()).collect()),
             readonly_paths: Some(READ_ONLY.iter().map(|path| (*path).to_owned()).collect()),
@@ -165,7 +178,7 @@ impl Plan<'_> {
             tmpfs_options: Some(MountTmpfsOptions { size_bytes: Some(4096), ..MountTmpfsOptions::default() }),
             ..Mount::default()
         });
-        let taken = ["/work", "/tmp", "/dev/shm", OWN_FOLDER];
+        let taken = ["/work", "/tmp", "/home", "/dev/shm", OWN_FOLDER];
         [own]
             .into_iter()
             .chain(masks.filter(|mask| !taken.contains(&mask.target.as_deref().unwrap_or("/work"))))
@@ -231,5 +244,5 @@ pub(super) fn filler(image: &str, volume: &str) -> ContainerCreateBody {
 
 /// Labels of a volume, which belongs to no single process.
 pub(super) fn volume_labels() -> HashMap<String, String> {
-    HashMap::from([(super::daemon::LABEL.to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
+    HashMap::from([(LABEL.to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
 }

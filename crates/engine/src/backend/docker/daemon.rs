@@ -41,6 +41,13 @@ pub(super) struct Known {
     pub(super) info: Arc<SystemInfo>,
 }
 
+impl Known {
+    /// Whether its host has the first version of cgroups, which alone counts sockets apart.
+    pub(super) fn is_first_version(&self) -> bool {
+        self.info.cgroup_version == Some(bollard::models::SystemInfoCgroupVersionEnum::_1)
+    }
+}
+
 impl Daemon {
     pub(super) fn new(settings: DockerSettings) -> Result<Arc<Self>, DockerError> {
         let errands = Errands::new("docker").map_err(DockerError::Thread)?;

@@ -27,7 +27,7 @@ const POST_MORTEM: Duration = Duration::from_secs(2);
 
 /// One container.
 pub(super) struct Held {
-    daemon: Arc<Daemon>,
+    pub(super) daemon: Arc<Daemon>,
     client: bollard::Docker,
     pub(super) id: String,
 }

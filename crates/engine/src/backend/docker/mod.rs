@@ -9,21 +9,24 @@ mod daemon;
 mod error;
 mod held;
 mod layers;
+mod place;
 mod report;
 mod sandbox;
 mod settings;
+mod snapshots;
 mod sockets;
 mod sweep;
 mod volume;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use bollard::query_parameters::StartContainerOptions;
+use bollard::query_parameters::{StartContainerOptions, UploadToContainerOptions};
 use tokio::sync::OnceCell;
 use types::{BackendKind, Layer};
 
 use super::contained::Link;
-use super::{Backend, BoxFuture, Capabilities, ImageFacts, Sandbox, SandboxSpec};
+use super::{Backend, BoxFuture, Capabilities, ImageFacts, LayerId, Place, PlaceSpec, Sandbox, SandboxSpec};
 use crate::error::BackendError;
 use container::Plan;
 use daemon::{Daemon, Known};
@@ -78,16 +81,9 @@ impl Docker {
             volumes: &volumes,
             own,
             limits: &spec.limits,
+            session: None,
         };
-        let (link, held) = match self.start(&known, &plan).await {
-            // A volume that somebody left half filled has everything but our own program.
-            Err(DockerError::Refused { step: STARTING, .. }) => {
-                let (client, image, own) = (known.client.clone(), facts.digest.clone(), own.to_owned());
-                self.daemon.on_thread(async move { volume::fill(&client, &image, &own).await }).await?;
-                self.start(&known, &plan).await?
-            }
-            other => other?,
-        };
+        let (link, held) = self.start_whole(&known, &plan, None).await?;
         let mut container = Container::new(link, held, known, spec);
         // One that is made ahead of need is closed when it is known what for.
         if !spec.ahead {
@@ -96,13 +92,42 @@ impl Docker {
         Ok(container)
     }
 
-    async fn start(&self, known: &Known, plan: &Plan<'_>) -> Result<(Link, Arc<Held>), DockerError> {
+    /// Starts a container with our own program in it, whatever became of the volume.
+    async fn start_whole(
+        &self,
+        known: &Known,
+        plan: &Plan<'_>,
+        folders: Option<Vec<u8>>,
+    ) -> Result<(Link, Arc<Held>), DockerError> {
+        match self.start(known, plan, folders.clone()).await {
+            // A volume that somebody left half filled has everything but our own program.
+            Err(DockerError::Refused { step: STARTING, .. }) => {
+                let (client, image, own) = (known.client.clone(), plan.image.to_owned(), plan.own.to_owned());
+                self.daemon.on_thread(async move { volume::fill(&client, &image, &own).await }).await?;
+                self.start(known, plan, folders).await
+            }
+            other => other,
+        }
+    }
+
+    /// Starts a container, with folders of its own on its disk if it is to have some.
+    async fn start(
+        &self,
+        known: &Known,
+        plan: &Plan<'_>,
+        folders: Option<Vec<u8>>,
+    ) -> Result<(Link, Arc<Held>), DockerError> {
         let id = self.daemon.make(&known.client, plan.body()).await?.take();
         // From here on it is removed, whatever happens.
         let held = Held::new(Arc::clone(&self.daemon), known.client.clone(), id);
         let link = held.attach().await?;
         let (client, id) = (known.client.clone(), held.id.clone());
         let started = self.daemon.on_thread(async move {
+            if let Some(folders) = folders {
+                let options = UploadToContainerOptions { path: "/".to_owned(), ..UploadToContainerOptions::default() };
+                let placed = client.upload_to_container(&id, Some(options), bollard::body_full(folders.into())).await;
+                placed.map_err(DockerError::refused("make folders in a container"))?;
+            }
             let started = client.start_container(&id, None::<StartContainerOptions>).await;
             started.map_err(DockerError::refused(STARTING))
         });
@@ -128,6 +153,18 @@ impl Backend for Docker {
 
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Box<dyn Sandbox>, BackendError>> {
         Box::pin(async { Ok(Box::new(self.make(spec).await?) as Box<dyn Sandbox>) })
+    }
+
+    fn open<'a>(&'a self, spec: &'a PlaceSpec) -> BoxFuture<'a, Result<Arc<dyn Place>, BackendError>> {
+        Box::pin(async { Ok(self.stay(spec).await? as Arc<dyn Place>) })
+    }
+
+    fn forget<'a>(&'a self, layer: &'a LayerId) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { Ok(self.remove_snapshot(layer).await?) })
+    }
+
+    fn keep_only<'a>(&'a self, state: &'a Path, known: &'a [LayerId]) -> BoxFuture<'a, Result<usize, BackendError>> {
+        Box::pin(async { Ok(self.tidy_snapshots(state, known).await?) })
     }
 
     fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Result<ImageFacts, BackendError>> {

@@ -58,7 +58,7 @@ pub(super) async fn fill(client: &bollard::Docker, image: &str, name: &str) -> R
 fn archive() -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, content) in content() {
-        archive.extend_from_slice(&header(&name, content.len()));
+        archive.extend_from_slice(&header(&name, content.len(), 0o755, 0, "0"));
         archive.extend_from_slice(content);
         archive.resize(archive.len().next_multiple_of(512), 0);
     }
@@ -66,18 +66,30 @@ fn archive() -> Vec<u8> {
     archive
 }
 
+/// A tar archive of the folders that a session's disk is made of, as empty as they are.
+pub(super) fn folders() -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (name, mode, owner) in
+        [("work/", 0o755, 1000), ("home/", 0o755, 0), ("home/user/", 0o755, 1000), ("tmp/", 0o1777, 0)]
+    {
+        archive.extend_from_slice(&header(name, 0, mode, owner, "5"));
+    }
+    archive.resize(archive.len() + 1024, 0);
+    archive
+}
+
 /// One header as POSIX has it ("ustar").
-fn header(name: &str, size: usize) -> [u8; 512] {
+fn header(name: &str, size: usize, mode: u32, owner: u32, kind: &str) -> [u8; 512] {
     let mut header = [0; 512];
     let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
     put(0, name);
-    put(100, "0000755");
-    put(108, "0000000");
-    put(116, "0000000");
+    put(100, &format!("{mode:07o}"));
+    put(108, &format!("{owner:07o}"));
+    put(116, &format!("{owner:07o}"));
     put(124, &format!("{size:011o}"));
     put(136, "00000000000");
     put(148, "        ");
-    put(156, "0");
+    put(156, kind);
     put(257, "ustar");
     put(263, "00");
     let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();

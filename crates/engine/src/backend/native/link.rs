@@ -15,8 +15,8 @@ use tokio::sync::{oneshot, watch};
 use types::Layer;
 
 use super::failure;
-use super::place::Board;
 use super::zygotes::Zygotes;
+use crate::backend::board::Board;
 use crate::backend::{Capabilities, WorkerSpec};
 use crate::error::BackendError;
 

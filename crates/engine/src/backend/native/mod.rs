@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jail::{Create, End, KeeperHandle, SpawnError, Trouble};
+use jail::{Create, End, KeeperHandle, SpawnError};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -23,7 +23,7 @@ use types::{BackendKind, Limits};
 
 use super::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Ended, Output, Place, PlaceSpec, Sandbox, SandboxSpec, Stdin,
-    Stream, WorkerKind, WorkerSpec, wire,
+    Stream, WorkerKind, WorkerSpec, explain, wire,
 };
 use crate::error::BackendError;
 use crate::files::{Tree, WorkTree};
@@ -390,15 +390,5 @@ fn failure(finished: Finished, program: &str) -> BackendError {
     match finished {
         Finished::Ended { end: End::Failed(trouble), .. } | Finished::Unusable(trouble) => explain(trouble, program),
         Finished::Ended { .. } | Finished::Gone => BackendError::KeeperGone,
-    }
-}
-
-fn explain(trouble: Trouble, program: &str) -> BackendError {
-    let source = io::Error::from_raw_os_error(trouble.errno);
-    match trouble.layer {
-        Some(layer) => BackendError::Layer { layer, step: trouble.step, source },
-        None if trouble.step == jail::NO_WORKER => BackendError::NoWorker,
-        None if trouble.step == "start the program" => BackendError::Program { program: program.to_owned(), source },
-        None => BackendError::Step { step: trouble.step, source },
     }
 }

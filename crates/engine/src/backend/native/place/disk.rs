@@ -15,7 +15,7 @@ use crate::backend::{LayerId, Origin, PlaceSpec, Snapshotted};
 use crate::error::BackendError;
 use crate::image::{Base, HeldImage, Images};
 use crate::layers::{Draft, Held, LayerError, LayerName, LayerRecord, Store, is_old};
-use crate::remove;
+use jail::remove;
 
 /// Where disks are, below the state folder.
 const SESSIONS: &str = "sessions";

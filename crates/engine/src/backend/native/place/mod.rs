@@ -1,10 +1,8 @@
 //! A sandbox of this host that stays.
 
 mod archive;
-mod board;
 mod disk;
 mod files;
-mod marks;
 mod process;
 mod users;
 mod watch;
@@ -16,27 +14,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jail::{Create, GuestIds, SandboxId, SessionNews, SessionOrder, Swapped};
 use types::{Isolation, Layer, Usage};
 
-use board::Answer;
-pub(super) use board::Board;
 use disk::SessionDisk;
 use files::NativeFiles;
 
 use super::link::{Ending, Finished, Link};
-use super::{Asked, explain, failure, router};
+use super::{Asked, failure, router};
+use crate::backend::board::{self, Answer, Board};
 use crate::backend::{
     BoxFuture, Gone, GuestUser, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Snapshotted, Writers,
-    milliseconds, wire,
+    explain, milliseconds, named, wire,
 };
 use crate::error::BackendError;
 use crate::network::Router;
-
-/// The number of a guest user.
-fn guest(user: GuestUser) -> u32 {
-    match user {
-        GuestUser::User => 1000,
-        GuestUser::Root => 0,
-    }
-}
 
 /// A sandbox that stays until this is dropped.
 pub(super) struct NativePlace {
@@ -95,7 +84,7 @@ impl NativePlace {
     /// The host's user and group that a guest user is; none where there is only one.
     fn owner(&self, user: GuestUser) -> Option<(u32, u32)> {
         match self.ids {
-            GuestIds::Range { first } => Some((first + guest(user), first + guest(user))),
+            GuestIds::Range { first } => Some((first + user.number(), first + user.number())),
             GuestIds::One { uid, gid } => (user == GuestUser::User).then_some((uid, gid)),
         }
     }
@@ -138,10 +127,6 @@ async fn away<T: Send + 'static>(
     act: impl FnOnce() -> Result<T, BackendError> + Send + 'static,
 ) -> Result<T, BackendError> {
     tokio::task::spawn_blocking(act).await.map_err(|_| BackendError::PlaceGone)?
-}
-
-fn named(writer: &jail::Writer) -> String {
-    format!("{} {} {}", writer.pid, writer.name, writer.file)
 }
 
 /// Why there is no sandbox; a file system that carries no disk is told by name.

@@ -13,11 +13,11 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use types::Layer;
 
-use super::board::{Board, Expected};
 use super::{Link, NativePlace};
+use crate::backend::board::{Board, Expected};
 use crate::backend::native::link::Finished;
-use crate::backend::native::{ended, explain, new_pipe, reader};
-use crate::backend::{Connection, Control, Process, ProcessSpec, Stream, TerminalSize};
+use crate::backend::native::{ended, new_pipe, reader};
+use crate::backend::{Connection, Control, Process, ProcessSpec, Stream, TerminalSize, explain};
 use crate::error::BackendError;
 
 /// Pieces of output or input that wait for a reader.
@@ -49,7 +49,7 @@ impl NativePlace {
             argv: spec.argv,
             env: spec.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
             cwd: spec.cwd.as_str().to_owned(),
-            user: super::guest(spec.user),
+            user: spec.user.number(),
             terminal,
             wall: spec.wall.map(|wall| u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)),
         };

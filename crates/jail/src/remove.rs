@@ -14,13 +14,13 @@ use rustix::process::geteuid;
 const DEEPEST: usize = 64;
 
 /// Removes a folder of ours with all that is in it. Nothing there is no error.
-pub(crate) fn folder(path: &Path) -> io::Result<()> {
+pub fn folder(path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     tree(CWD, &name)
 }
 
 /// Removes `name` in `folder`, with all below it. Nothing there is no error.
-pub(crate) fn tree(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+pub fn tree(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(Errno::ISDIR | Errno::PERM) => {}
@@ -65,7 +65,7 @@ fn empty(folder: BorrowedFd<'_>, top: &OwnedFd, brought_up: &mut u64) -> io::Res
         }
         if path.len() >= DEEPEST {
             *brought_up += 1;
-            renameat(here, &name, top, format!(".saggar-removed-{}", crate::id::random_hex()).as_str())?;
+            renameat(here, &name, top, aside()?.as_str())?;
             continue;
         }
         if let Some(inner) = open(here, &name)? {
@@ -73,6 +73,13 @@ fn empty(folder: BorrowedFd<'_>, top: &OwnedFd, brought_up: &mut u64) -> io::Res
             path.push((inner, name, std::mem::replace(&mut left, inside)));
         }
     }
+}
+
+/// A name that nobody else has.
+fn aside() -> io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!(".saggar-removed-{:032x}", u128::from_le_bytes(bytes)))
 }
 
 /// Opens a folder that we may empty, whatever its mode was; `None` if it is gone.
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_deep_tree_goes_and_what_its_links_name_stays() {
-        let scratch = std::env::temp_dir().join(crate::id::new_id("remove"));
+        let scratch = std::env::temp_dir().join(aside().unwrap());
         let (doomed, kept) = (scratch.join("doomed"), scratch.join("kept"));
         fs::create_dir_all(&doomed).unwrap();
         fs::write(&kept, "x").unwrap();

@@ -8,14 +8,13 @@ use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, 
 use rustix::io::Errno;
 use types::GuestPath;
 
-use super::files::NativeFiles;
-use crate::backend::Marks;
+use super::{Files, Marks};
 
 /// Bytes of all names, and of one value. The kernel takes 64 KiB of each.
 const MOST: usize = 64 << 10;
 
 /// Those of a file whose names begin with a prefix; none where it cannot be opened.
-pub(super) fn read(files: &NativeFiles, path: &GuestPath, prefix: &str) -> Marks {
+pub(super) fn read(files: &Files, path: &GuestPath, prefix: &str) -> Marks {
     let Ok(file) = files.open_regular(path.as_str(), OFlags::RDONLY, Mode::empty()) else { return Marks::new() };
     let mut marks = Marks::new();
     for name in names(&file, prefix).unwrap_or_default() {
@@ -31,7 +30,7 @@ pub(super) fn read(files: &NativeFiles, path: &GuestPath, prefix: &str) -> Marks
 }
 
 /// Sets these, and removes all others that begin with the prefix.
-pub(super) fn write(files: &NativeFiles, path: &GuestPath, prefix: &str, marks: &Marks) -> io::Result<()> {
+pub(super) fn write(files: &Files, path: &GuestPath, prefix: &str, marks: &Marks) -> io::Result<()> {
     let file = files.open_regular(path.as_str(), OFlags::RDONLY, Mode::empty())?;
     for old in names(&file, prefix).unwrap_or_default() {
         let short = old.to_string_lossy()["user.".len() + prefix.len()..].to_owned();

@@ -31,7 +31,7 @@ pub(super) struct Expected {
 }
 
 /// Who waits for what. Whoever waits for something that will not come is told by a closed channel.
-pub(in crate::backend::native) struct Board(Mutex<Waiting>);
+pub(super) struct Board(Mutex<Waiting>);
 
 struct Waiting {
     next: ProcessId,
@@ -82,7 +82,7 @@ impl Board {
     }
 
     /// Hands on what the keeper said. Somebody may have given up waiting.
-    pub(in crate::backend::native) fn hear(&self, news: SessionNews, fd: Option<OwnedFd>) {
+    pub(super) fn hear(&self, news: SessionNews, fd: Option<OwnedFd>) {
         let mut waiting = self.lock();
         match news {
             SessionNews::Opened { ids, layers } => {
@@ -114,7 +114,7 @@ impl Board {
     }
 
     /// Nothing more will be heard.
-    pub(in crate::backend::native) fn close(&self) {
+    pub(super) fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
         waiting.opened = None;

@@ -1,0 +1,119 @@
+//! How much lies in the folders that a session's disk is made of.
+
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, openat, statat};
+use rustix::io::Errno;
+
+/// Those folders, from the root.
+const FOLDERS: [&str; 3] = ["work", "home", "tmp"];
+/// Folders that are held open on the way down; what lies deeper is not looked at, and counts for a disk that is full.
+const DEEPEST: usize = 500;
+
+/// Bytes and entries. A file with several names is one.
+pub(super) fn all(root: &OwnedFd) -> (u64, u64) {
+    let mut sum = Sum { bytes: 0, entries: 0, seen: HashSet::new() };
+    for folder in FOLDERS {
+        if let Ok(name) = CString::new(folder)
+            && let Ok(top) = open(root, &name)
+        {
+            sum.walk(top);
+        }
+    }
+    (sum.bytes, sum.entries)
+}
+
+struct Sum {
+    bytes: u64,
+    entries: u64,
+    seen: HashSet<u64>,
+}
+
+impl Sum {
+    fn walk(&mut self, top: OwnedFd) {
+        let Ok(device) = fstat(&top).map(|stat| stat.st_dev) else { return };
+        let mut left = names(&top);
+        let mut path: Vec<(OwnedFd, Vec<CString>)> = Vec::new();
+        let mut here = top;
+        loop {
+            let Some(name) = left.pop() else {
+                let Some((above, rest)) = path.pop() else { return };
+                (here, left) = (above, rest);
+                continue;
+            };
+            let Ok(stat) = statat(&here, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if stat.st_dev != device {
+                continue;
+            }
+            self.add(&stat);
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+                continue;
+            }
+            if path.len() >= DEEPEST {
+                self.entries = u64::MAX / 2;
+                continue;
+            }
+            if let Ok(inner) = open(&here, &name) {
+                let inside = names(&inner);
+                path.push((std::mem::replace(&mut here, inner), std::mem::replace(&mut left, inside)));
+            }
+        }
+    }
+
+    fn add(&mut self, stat: &Stat) {
+        if stat.st_nlink > 1
+            && FileType::from_raw_mode(stat.st_mode) != FileType::Directory
+            && !self.seen.insert(stat.st_ino)
+        {
+            return;
+        }
+        self.entries = self.entries.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512));
+    }
+}
+
+/// Opens a folder. One of our own that was closed to hide what is in it is opened for the moment that it takes.
+fn open(above: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(above, name, flags | OFlags::RDONLY, Mode::empty()) {
+        Err(Errno::ACCESS) => {}
+        other => return other,
+    }
+    let reach = openat(above, name, flags | OFlags::PATH, Mode::empty())?;
+    let mode = Mode::from_raw_mode(fstat(&reach)?.st_mode);
+    rustix::fs::chmod(format!("/proc/self/fd/{}", reach.as_raw_fd()), Mode::RWXU)?;
+    let opened = openat(&reach, c".", flags | OFlags::RDONLY, Mode::empty());
+    if let Ok(folder) = &opened {
+        let _ = fchmod(folder, mode);
+    }
+    opened
+}
+
+fn names(folder: &OwnedFd) -> Vec<CString> {
+    let entries = Dir::read_from(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_owned()).filter(|name| !matches!(name.to_bytes(), b"." | b"..")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn folders_that_are_closed_and_second_names_hide_nothing_and_add_nothing() {
+        let scratch = std::env::temp_dir().join(format!("saggar-measure-{}", std::process::id()));
+        fs::create_dir_all(scratch.join("work/closed")).unwrap();
+        fs::write(scratch.join("work/closed/file"), vec![7; 100_000]).unwrap();
+        fs::hard_link(scratch.join("work/closed/file"), scratch.join("work/again")).unwrap();
+        fs::set_permissions(scratch.join("work/closed"), fs::Permissions::from_mode(0o000)).unwrap();
+        let root = rustix::fs::open(&scratch, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let (bytes, entries) = all(&root);
+        let mode = fs::metadata(scratch.join("work/closed")).unwrap().permissions().mode();
+        crate::remove::folder(&scratch).unwrap();
+        assert!((100_000..200_000).contains(&bytes), "{bytes}");
+        assert_eq!((entries, mode & 0o777), (2, 0));
+    }
+}
