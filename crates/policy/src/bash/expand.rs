@@ -16,7 +16,8 @@ pub(super) fn changed(value: Option<&str>, how: &str) -> Option<String> {
         return Some(value.filter(|value| !value.is_empty()).map_or_else(|| unquoted(rest), str::to_owned));
     }
     let value = value?;
-    if how.is_empty() || how == "[@]" || how == "[*]" {
+    // `${x:?}` is `x`, or the end.
+    if how.is_empty() || how.starts_with(":?") || how.starts_with('?') || how == "[@]" || how == "[*]" {
         return Some(value.to_owned());
     }
     if let Some(index) = how.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {

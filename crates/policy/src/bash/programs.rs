@@ -19,8 +19,9 @@ impl Walker<'_, '_> {
             _ => return,
         };
         for path in targets.into_iter().filter(|path| path.starts_with('/') || path.starts_with("$HOME/.")) {
-            if is_system_path(path) && !path.starts_with("/dev/") {
-                self.sink.shape(Shape::SystemWrite, path, at);
+            if is_system_path(path) {
+                let shape = if path.starts_with("/dev/") { Shape::WriteDevice } else { Shape::SystemWrite };
+                self.sink.shape(shape, path, at);
             }
         }
     }
@@ -111,6 +112,58 @@ impl Walker<'_, '_> {
         }
     }
 
+    /// `chmod` that lets everybody write, and worse where that is the system's own.
+    pub(super) fn modes(&mut self, rest: &[Option<String>], at: usize) {
+        let opens = |word: &String| {
+            let digits = word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+            let clause = |clause: &str| {
+                clause.split_once(['+', '=']).is_some_and(|(who, what)| {
+                    who.bytes().all(|byte| b"ugoa".contains(&byte))
+                        && (who.contains(['a', 'o']) || (who.is_empty() && what == "rwx"))
+                        && what.contains('w')
+                })
+            };
+            if digits { word.ends_with(['2', '3', '6', '7']) } else { word.split(',').any(clause) }
+        };
+        let mut words = rest.iter().flatten().filter(|word| !word.starts_with('-'));
+        if !words.next().is_some_and(opens) {
+            return;
+        }
+        self.sink.shape(Shape::OpenMode, "", at);
+        for path in words.filter(|path| is_root(path) || (is_system_path(path) && path.starts_with('/'))) {
+            self.sink.shape(Shape::SystemWrite, path, at);
+        }
+    }
+
+    /// A connection that is given a shell.
+    pub(super) fn connection(&mut self, name: &str, rest: &[Option<String>], at: usize) {
+        let runs = |word: &String| {
+            if name == "socat" {
+                return ["exec:", "system:", "shell:"].iter().any(|kind| word.to_ascii_lowercase().contains(kind));
+            }
+            let short = word.strip_prefix('-').filter(|flags| !flags.starts_with('-'));
+            short.is_some_and(|flags| flags.contains(['e', 'c']))
+                || matches!(word.as_str(), "--exec" | "--sh-exec" | "--lua-exec")
+        };
+        if rest.iter().flatten().any(runs) {
+            self.sink.shape(Shape::PipeToShell, name, at);
+        }
+    }
+
+    /// What `system("…")` in a program of awk runs.
+    pub(super) fn pattern_program(&mut self, rest: &[Option<String>], at: usize) {
+        for program in rest.iter().flatten().filter(|word| word.contains("system")) {
+            let calls = program.split("system").skip(1).take(8);
+            let texts: Vec<&str> = calls
+                .filter_map(|call| call.trim_start().strip_prefix('(')?.trim_start().strip_prefix('"'))
+                .filter_map(|text| text.split('"').next())
+                .collect();
+            for text in texts {
+                self.code(text, at);
+            }
+        }
+    }
+
     pub(super) fn copy(&mut self, rest: &[Option<String>], at: usize) {
         let raw = |word: &&String| {
             let target = word.strip_prefix("of=").is_some_and(|path| path.starts_with("/dev/") && is_system_path(path));
@@ -154,6 +207,12 @@ impl Walker<'_, '_> {
                 .take(length)
                 .map(|word| if is(word, &["{}"]) { root.clone().or_else(|| word.clone()) } else { word.clone() })
                 .collect();
+            // With `find` above it, `rm` needs no flag to take all there is.
+            if let (Some(root), Some(Some(first))) = (&root, command.first())
+                && matches!(first.rsplit('/').next(), Some("rm" | "unlink" | "shred"))
+            {
+                self.sink.shape(Shape::RemoveRoot, root, at);
+            }
             self.started(&command, at);
             from += length;
         }

@@ -365,14 +365,9 @@ impl<'s, 'k> Walker<'s, 'k> {
             "break" | "exit" | "return" => self.loops.iter_mut().for_each(|left| *left = true),
             "rm" => self.remove(rest, at),
             "dd" => self.copy(rest, at),
-            "chmod" => {
-                let open = |word: &str| {
-                    matches!(word, "777" | "0777" | "a+rwx" | "a=rwx" | "ugo+rwx" | "+rwx" | "1777" | "a+w")
-                };
-                if rest.iter().flatten().any(|word| open(word)) {
-                    self.sink.shape(Shape::OpenMode, "", at);
-                }
-            }
+            "chmod" => self.modes(rest, at),
+            "nc" | "ncat" | "netcat" | "socat" => self.connection(&name, rest, at),
+            "awk" | "gawk" | "mawk" | "nawk" => self.pattern_program(rest, at),
             "eval" => self.run_text(join(rest).as_deref(), at),
             "source" | "." if matches!(rest.first(), Some(None)) => self.run_text(None, at),
             "find" => self.find(rest, at),
@@ -400,7 +395,7 @@ impl<'s, 'k> Walker<'s, 'k> {
             "echo" | "printf" => expand::printed(&name, rest),
             "which" | "type" => rest.iter().flatten().find(|word| !word.starts_with('-')).cloned(),
             "command" => rest.get(1).cloned().flatten(),
-            "find" => rest.iter().flatten().find(|word| is_root(word)).cloned(),
+            "find" | "ls" => rest.iter().flatten().find(|word| is_root(word)).cloned(),
             _ => None,
         };
         Some(Known { name, reads_program, says })

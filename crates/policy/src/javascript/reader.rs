@@ -315,6 +315,14 @@ impl<'a> Reader<'a, '_, '_> {
                 values.join(self.eval(&choice.right));
                 values
             }
+            // Whether something is a function makes none.
+            Expression::BinaryExpression(operation)
+                if operation.operator == BinaryOperator::Instanceof
+                    && matches!(operation.right, Expression::Identifier(_)) =>
+            {
+                self.eval(&operation.left);
+                Values::default()
+            }
             Expression::BinaryExpression(operation) => {
                 let (left, right) = (self.eval(&operation.left), self.eval(&operation.right));
                 self.operate(&left, operation.operator, &right, start(expression))

@@ -272,6 +272,10 @@ impl<'a> Reader<'a, '_, '_> {
                 let codec = given.get(1, "encoding").and_then(Values::as_text);
                 given.text(0).and_then(|text| fold::decoded(path, text, codec)).map(Values::text).unwrap_or_default()
             }
+            // The last class of any is the one that all are of.
+            _ if path.starts_with("builtins.") && path.rsplit('.').next() == Some("mro") => {
+                Values::path("builtins.object")
+            }
             _ if path.starts_with("builtins.str.") || path.starts_with("builtins.bytes.") => {
                 // `str.lower("SYSTEM")`
                 let name = path.rsplit('.').next().unwrap_or_default();

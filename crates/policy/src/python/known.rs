@@ -9,6 +9,23 @@ use crate::language::Language;
 use crate::text::is_system_path;
 use crate::value::{MOST_ITEMS, Value, Values};
 
+/// What runs the texts that it is given first.
+const RUN_TEXT: &[&str] = &[
+    "timeit.timeit",
+    "timeit.repeat",
+    "cProfile.run",
+    "profile.run",
+    "pdb.run",
+    "pdb.runeval",
+    "trace.Trace().run",
+    "trace.Trace().runctx",
+    "bdb.Bdb().run",
+    "bdb.Bdb().runeval",
+    "pdb.Pdb().run",
+    "cProfile.Profile().run",
+    "profile.Profile().run",
+];
+
 impl Reader<'_, '_, '_> {
     /// What one of these gives; `None` for every other function.
     pub(super) fn made(&mut self, path: &str, given: &Given, at: usize) -> Option<Values> {
@@ -70,7 +87,7 @@ impl Reader<'_, '_, '_> {
                 }
                 _ => Values::default(),
             },
-            "timeit.timeit" | "timeit.repeat" | "cProfile.run" | "profile.run" | "pdb.run" | "pdb.runeval" => {
+            _ if RUN_TEXT.contains(&path) => {
                 for text in given.positional.iter().take(2).filter_map(Values::as_text) {
                     self.sink.inner(Language::Python, text, at);
                 }

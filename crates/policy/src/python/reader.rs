@@ -77,7 +77,9 @@ impl<'a> Visitor<'a> for Reader<'a, '_, '_> {
             Stmt::Import(import) => self.bind_import(import, Runs::Perhaps),
             Stmt::ImportFrom(import) => self.bind_import_from(import, Runs::Perhaps),
             Stmt::While(repeat) => {
+                self.turns += 1;
                 let test = self.eval(&repeat.test);
+                self.turns -= 1;
                 let always = is_true(&repeat.test, &test);
                 self.repeat(&repeat.body, always, statement);
                 self.visit_body(&repeat.orelse);

@@ -148,6 +148,7 @@ pub(super) const RULES: &[Rule] = &[
             "_posixsubprocess.fork_exec",
             "os.spawn",
             "webbrowser.open",
+            "multiprocessing.util.spawnv_passfds",
         ]),
         &[
             "import os\nos.system('id')",
