@@ -1,4 +1,5 @@
-//! E2B's own clients, unchanged, against our server. `SAGGAR_TEST_E2B` names a Python that has them; scripts/test installs it.
+//! E2B's own clients, unchanged, against our server. `SAGGAR_TEST_E2B` names a Python that has them, `SAGGAR_TEST_E2B_JS` a folder
+//! with those of Node; scripts/test installs them.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests start programs and fail loudly")]
 
 mod common;
@@ -30,7 +31,11 @@ impl Server {
     fn start(name: &str, python: &Path, more: &str) -> Self {
         let home = folder(&format!("e2b-{name}"));
         let settings = home.join("settings.toml");
-        let text = format!("[interpreters]\npython = {:?}\n[e2b]\nbuild = false\n{more}", python.display().to_string());
+        let python = python.display().to_string();
+        // Debian's own Node is too old for TypeScript.
+        let node = std::env::var_os("SAGGAR_TEST_NODE").map(|node| node.display().to_string());
+        let node = node.map(|node| format!("node = {node:?}\ntypescript = {node:?}\n")).unwrap_or_default();
+        let text = format!("[interpreters]\npython = {python:?}\n{node}[e2b]\nbuild = false\n{more}");
         fs::write(&settings, text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_saggar"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&settings).env("SAGGAR_HOME", &home);
@@ -57,10 +62,17 @@ impl Drop for Server {
 /// Runs one of the scripts beside this file, with nothing set but what the documents name.
 fn run(name: &str, settings: &str) {
     let Some(python) = python() else { return };
+    with(&python, &format!("{name}.py"), settings);
+}
+
+/// Runs a script by an interpreter.
+fn with(program: &Path, script: &str, settings: &str) {
+    let Some(python) = python() else { return };
+    let name = script.split('.').next().unwrap();
     let server = Server::start(name, &python, settings);
     let url = format!("http://{}", server.address);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/e2b/{name}.py"));
-    let mut command = Command::new(&python);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2b").join(script);
+    let mut command = Command::new(program);
     command.arg(script).env("E2B_API_KEY", server.key()).env("E2B_API_URL", &url).env("E2B_SANDBOX_URL", &url);
     let output = command.env_remove("E2B_DEBUG").env_remove("E2B_DOMAIN").stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
@@ -95,4 +107,32 @@ fn a_sandbox_is_closed_to_whoever_lacks_its_token() {
 #[test]
 fn ports_of_a_sandbox_are_reached_through_the_server() {
     run("ports", "");
+}
+
+#[test]
+fn repositories_are_made_copied_and_sent_by_the_git_helpers() {
+    run("git", "");
+}
+
+#[test]
+fn clients_that_do_not_wait_make_the_same_calls() {
+    run("asynchronous", "");
+}
+
+#[test]
+fn javascript_clients_make_every_call() {
+    let names = ["SAGGAR_TEST_E2B_JS", "SAGGAR_TEST_NODE"].map(std::env::var_os);
+    assert!(names.iter().all(Option::is_some) || std::env::var_os("CI").is_none(), "run scripts/test");
+    let [Some(_), Some(node)] = names else { return eprintln!("skipped: no clients of Node are named") };
+    with(Path::new(&node), "client.mjs", "");
+}
+
+#[test]
+fn smolagents_executor_runs_what_an_agent_writes() {
+    run("smolagents_executor", "");
+}
+
+#[test]
+fn langchains_backend_finds_its_files_and_commands() {
+    run("langchain_backend", "");
 }

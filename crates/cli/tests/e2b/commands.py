@@ -1,7 +1,7 @@
 """Commands and terminals."""
 import threading
 
-from e2b import CommandExitException, InvalidArgumentException, NotFoundException, Sandbox, TimeoutException
+from e2b import AuthenticationException, CommandExitException, InvalidArgumentException, NotFoundException, Sandbox, TimeoutException
 from e2b.sandbox.commands.command_handle import PtySize
 
 sandbox = Sandbox.create(timeout=300)
@@ -21,6 +21,15 @@ try:
     raise SystemExit("a folder that is not there")
 except InvalidArgumentException as error:
     assert "/nowhere" in str(error)
+# Two users; the first may become the second, and neither is anybody outside.
+assert run("id -un; echo $HOME; pwd", user="root").stdout == "root\n/root\n/root\n"
+assert run("sudo id -un").stdout == "root\n"
+assert run("touch mine; stat -c %U mine").stdout == "user\n"
+try:
+    run("true", user="nobody-here")
+    raise SystemExit("somebody who is not there ran a command")
+except AuthenticationException:
+    pass
 heard = []
 run("printf 1; printf 2 >&2", on_stdout=heard.append, on_stderr=heard.append)
 assert sorted(heard) == ["1", "2"]
@@ -37,6 +46,10 @@ cat.send_stdin(b"two\n")
 cat.close_stdin()
 assert cat.wait().stdout == "one\ntwo\n"
 assert other.wait().exit_code == 0
+cat = run("cat", background=True, stdin=True)
+sandbox.commands.stream_input(cat.pid, iter([b"in ", b"pieces\n"]))
+sandbox.commands.close_stdin(cat.pid)
+assert cat.wait().stdout == "in pieces\n"
 sleep = run("sleep 600", background=True)
 assert run(f"kill -0 {sleep.pid}").exit_code == 0, "its number is the one that is seen inside"
 assert sleep.kill() is True
@@ -73,6 +86,16 @@ said = []
 assert terminal.wait(on_pty=lambda data: said.append(data.decode())).exit_code == 0
 said = "".join(said)
 assert "30 100" in said and "in a terminal" in said and "/tmp" in said, said
+terminal = sandbox.pty.create(PtySize(rows=24, cols=80))
+terminal.disconnect()
+again = sandbox.pty.connect(terminal.pid)
+sandbox.pty.stream_input(terminal.pid, iter([b"echo by pieces:$((6 * 7)); ", b"exit 5\n"]))
+said = []
+try:
+    again.wait(on_pty=lambda data: said.append(data.decode()))
+    raise SystemExit("a terminal that ends badly raises")
+except CommandExitException as error:
+    assert error.exit_code == 5 and "by pieces:42" in "".join(said), (error, said)
 terminal = sandbox.pty.create(PtySize(rows=24, cols=80))
 assert sandbox.pty.kill(terminal.pid) is True
 assert sandbox.pty.kill(999_999) is False

@@ -61,6 +61,8 @@ except InvalidArgumentException:
 assert run("const a = 2; a * 21", language="js").text == "42"
 assert run("a + 1", language="javascript").text == "3"
 assert run("await Promise.resolve('later')", language="js").text == "later"
+typed = "interface Point { x: number }\nconst point: Point = { x: 5 };\npoint.x"
+assert run(typed, language="ts").text == "5"
 assert run("import { sep } from 'path'; console.log(sep)", language="js").logs.stdout == ["/\n"]
 assert run("N=4; cd /tmp; f() { echo \"$N $1\"; }", language="bash").error is None
 assert "".join(run("f x; pwd; echo $GIVEN", language="bash").logs.stdout) == "4 x\n/tmp\nby the sandbox\n"

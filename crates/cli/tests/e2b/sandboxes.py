@@ -41,6 +41,12 @@ assert first.get_info().end_at > before
 metric = first.get_metrics()[0]
 assert metric.cpu_count >= 1 and metric.mem_total > 0 and metric.disk_total > 0
 
+try:
+    first.update_network({"deny_out": ["0.0.0.0/0"]})
+    raise SystemExit("what is not done was said to be done")
+except SandboxException as error:
+    assert "settings" in str(error), error
+
 # Time that is over ends it, and what runs in it hears so.
 second.set_timeout(0)
 until("its end", lambda: not second.is_running())

@@ -9,7 +9,7 @@ use axum::response::Response;
 use super::fault::{self, Fault};
 use super::sandbox::{Sandbox, Sandboxes, same};
 use super::signature::{self, Signed};
-use super::{contexts, envd, lifecycle, proxy};
+use super::{contexts, control, envd, lifecycle, proxy};
 use crate::http::Shared;
 use crate::query::{Query, is_text};
 
@@ -32,6 +32,10 @@ pub(super) enum Target {
 /// By header, by host name, by token, by signature.
 pub(super) fn target(sandboxes: &Sandboxes, request: &Request) -> Target {
     let headers = request.headers();
+    // Clients up to 2.2x name the sandbox in a header of the control plane too; its own program there has no such paths.
+    if by_header(headers).is_some_and(|(_, port)| port == ENVD) && control::is_ours(request) {
+        return Target::Elsewhere;
+    }
     let named = by_header(headers).or_else(|| by_host(headers));
     if let Some((id, port)) = named {
         return match sandboxes.get(&id) {
