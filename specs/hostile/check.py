@@ -8,6 +8,7 @@
   check.py --saggar PATH --option=--backend=docker     extra option for every call, repeatable
   check.py --saggar PATH --warm --rounds 10 --shuffle  through a running `saggar serve` whose SAGGAR_HOME is exported
   check.py --saggar PATH --session               inside sessions of such a server, each program in one of its own
+  check.py --saggar PATH --e2b                   in sandboxes of such a server by E2B's own client, which this Python must have
   check.py --saggar PATH --slow 10               on a slow machine (emulated): wall limits times ten
 
 Exit 0 when everything was contained, every benign program worked, no cheat scored and nothing was left on the host.
@@ -40,6 +41,7 @@ def parse():
     p.add_argument("--tolerate-optional", action="store_true", help="an optional program that does not work is a note, not a failure")
     p.add_argument("--warm", action="store_true")
     p.add_argument("--session", action="store_true")
+    p.add_argument("--e2b", action="store_true")
     p.add_argument("--slow", type=float, default=1.0)
     p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--shuffle", action="store_true")
@@ -47,9 +49,9 @@ def parse():
     p.add_argument("--json", action="store_true")
     p.add_argument("-v", "--verbose", action="store_true")
     a = p.parse_args()
-    a.server = a.warm or a.session
+    a.server = a.warm or a.session or a.e2b
     if a.server and "SAGGAR_HOME" not in os.environ:
-        p.error("--warm, --session: export the SAGGAR_HOME of the running server")
+        p.error("--warm, --session, --e2b: export the SAGGAR_HOME of the running server")
     if a.cgroup_handed_over and (not a.as_user or a.server or os.geteuid() != 0):
         p.error("--cgroup-handed-over needs root and --as-user, and no server")
     return a
@@ -226,10 +228,18 @@ def left_on_host(h, watch):
     return bad
 
 
+def door(a):
+    """Who runs a row in place of the command line, if anybody."""
+    if a.e2b:
+        import e2b_door
+        return e2b_door
+    return inside if a.session else None
+
+
 def one(h, m, rows, tasks, watch):
     """Runs one row with everything around it; what is wrong."""
-    if h.a.session:
-        bad = inside.one(h, m)
+    if door(h.a):
+        bad = door(h.a).one(h, m)
     else:
         h.beside = companion(h, m, rows)
         bad, _ = judge_grade(h, m, tasks) if m["kind"] == "grade" else judge_run(h, m)
@@ -271,7 +281,7 @@ def groups(a, rows, wanted):
 def run_all(h, a, rows, wanted, tasks):
     """(how many ran, [(id, what is wrong)], {category: (good, all)})."""
     failed, ran, per, todo = [], 0, {}, groups(a, rows, wanted)
-    bad = inside.warm_up(h) if a.session else warm_up(h, sorted({r["language"] for r in wanted}))
+    bad = door(a).warm_up(h) if door(a) else warm_up(h, sorted({r["language"] for r in wanted}))
     if bad:
         failed.append(("first-run", bad))
     h.tidy()
@@ -343,7 +353,7 @@ def main():
         rows = [json.loads(line) for line in open(h.corpus / "manifest.jsonl")]
         tasks = {t["id"]: t for t in json.load(open(h.tasks_file))["tasks"]}
         wanted = [r for r in rows if (not a.only or r["category"] in a.only or r["id"] in a.only) and r["category"] not in a.skip and r["id"] not in a.skip
-                  and r.get("profile", "") in ["", *a.profile] and not (a.session and r["kind"] == "grade")]
+                  and r.get("profile", "") in ["", *a.profile] and not (door(a) and r["kind"] == "grade")]
         h.host("start")
         ran, failed, per = run_all(h, a, rows, wanted, tasks)
     finally:

@@ -73,6 +73,10 @@ fn with(program: &Path, script: &str, settings: &str) {
     let url = format!("http://{}", server.address);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2b").join(script);
     let mut command = Command::new(program);
+    // For whoever else has a key of the server.
+    let mut made = Command::new(env!("CARGO_BIN_EXE_saggar"));
+    let made = made.args(["key", "create"]).env("SAGGAR_HOME", &server.home).output().unwrap();
+    command.env("OTHER_KEY", text(&made.stdout).trim());
     command.arg(script).env("E2B_API_KEY", server.key()).env("E2B_API_URL", &url).env("E2B_SANDBOX_URL", &url);
     let output = command.env_remove("E2B_DEBUG").env_remove("E2B_DOMAIN").stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
@@ -135,4 +139,23 @@ fn smolagents_executor_runs_what_an_agent_writes() {
 #[test]
 fn langchains_backend_finds_its_files_and_commands() {
     run("langchain_backend", "");
+}
+
+#[test]
+fn neither_neighbours_nor_the_server_nor_the_host_are_reached() {
+    run("walls", "");
+}
+
+#[test]
+fn the_bench_measures_with_the_real_client() {
+    let Some(python) = python() else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saggar"));
+    command.args(["bench", "e2b", "--quick", "--json", "--client"]).arg(&python);
+    let output = command.env("SAGGAR_HOME", folder("e2b-bench")).stdin(Stdio::null()).output().unwrap();
+    let report = common::json(&output);
+    // How fast it is, is no test's concern; that all sandboxes answered is.
+    assert_eq!(output.status.code(), Some(i32::from(report["met"] != true)), "{report}");
+    assert_eq!((&report["alive"], &report["warm"]["n"], &report["cold"]["n"]), (&10.into(), &3.into(), &1.into()));
+    let names: Vec<&str> = report["budgets"].as_array().unwrap().iter().map(|b| b["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["warm", "cold", "alive"]);
 }

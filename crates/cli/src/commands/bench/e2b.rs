@@ -101,7 +101,8 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(config: Option<&Path>, python: &'a Path) -> Result<Self, Failure> {
         let folder = Folder::new().map_err(|error| cannot("make a folder", &error))?;
-        let script = folder.programs().join("e2b.py");
+        // Not by the name of the module that it imports.
+        let script = folder.programs().join("client.py");
         fs::write(&script, SCRIPT).map_err(|error| cannot("write the client's program", &error))?;
         let own = folder.programs().join("saggar.toml");
         if let Some(config) = config {
