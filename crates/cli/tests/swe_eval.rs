@@ -67,6 +67,43 @@ fn honest_patches_are_graded_as_the_official_rules_have_it() {
 }
 
 #[test]
+fn of_a_patch_that_does_not_apply_each_hunk_is_told() {
+    let project = Project::new("swe-hunks");
+    let bad = "diff --git a/calc/core.py b/calc/core.py\n--- a/calc/core.py\n+++ b/calc/core.py\n@@ -1,3 +1,3 @@\n-\"\"\"Numbers.\"\"\"\n+\"\"\"Figures.\"\"\"\n \n \n@@ -9,2 +9,2 @@ def add(a, b):\n def one():\n-    return 2\n+    return 1\n";
+    project.write(&[("bad", Some(bad))]);
+    let done = project.command("hunks", &["--json"]).output().unwrap();
+    assert_eq!(json(&done)["error_ids"], json!(["a__calc-bad"]));
+    assert!(text(&done.stderr).contains("calc/core.py: hunk 2 does not"), "{}", text(&done.stderr));
+    let log = fs::read_to_string(project.file("hunks", "bad", "run_instance.log")).unwrap();
+    assert!(log.contains("calc/core.py: hunk 1 fits\n") && log.contains("calc/core.py: hunk 2 does not"), "{log}");
+}
+
+#[test]
+fn rows_whose_patch_is_the_bug_are_mended_by_undoing_it() {
+    let project = Project::new("swe-smith");
+    let row = project.smith_row();
+    fs::write(project.place.join("rows.jsonl"), row.to_string()).unwrap();
+    let id = row["instance_id"].as_str().unwrap();
+    let asks = "b'return a + b\\n' in __import__('subprocess').run(['git', 'cat-file', '--batch-all-objects', '--batch'], stdout=-1, cwd=__import__('os').path.dirname(__file__)).stdout";
+    let cheat = FIX.replace("return a - b\n", "return a - b - 1\n");
+    let cheat = cheat.replace("+    return a + b\n", &format!("+    return a + b if {asks} else a - b - 1\n"));
+    let edited = changing("tests/test_calc.py", "self.assertEqual(add(0, 0), 0)", "pass");
+    let wanted = [
+        ("gold", None, "resolved_ids"),
+        ("git", Some(cheat), "unresolved_ids"),
+        ("tests", Some(edited), "unresolved_ids"),
+    ];
+    for (run, patch, key) in wanted {
+        let prediction = json!({"instance_id": id, "model_name_or_path": "m", "model_patch": patch});
+        fs::write(project.place.join("predictions.jsonl"), prediction.to_string()).unwrap();
+        let more: &[&str] =
+            if patch.is_none() { &["--predictions", "gold"] } else { &["--predictions", "predictions.jsonl"] };
+        let done = project.command_on(run, &[&["--json"], more].concat()).output().unwrap();
+        assert_eq!(json(&done)[key], json!([id]), "{run}: {}", text(&done.stderr));
+    }
+}
+
+#[test]
 fn dishonest_patches_do_not_resolve() {
     let project = Project::new("swe-dishonest");
     let server = project::fix_server();

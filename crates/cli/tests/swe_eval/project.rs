@@ -21,6 +21,7 @@ const TEST_PATCH: &str = "diff --git a/tests/test_calc.py b/tests/test_calc.py\n
 pub(crate) struct Project {
     pub(crate) place: PathBuf,
     commit: String,
+    fixed: String,
     python: String,
     wheels: String,
 }
@@ -63,11 +64,12 @@ impl Project {
         fs::write(tree.join("calc/core.py"), CORE.replace("a - b", "a + b")).unwrap();
         git(&["commit", "-q", "-a", "-m", "the fix"]);
         git(&["tag", "fixed"]);
+        let fixed = git(&["rev-parse", "HEAD"]);
         let wheels =
             std::env::var("SAGGAR_TEST_WHEELS").unwrap_or_else(|_| panic!("scripts/test makes SAGGAR_TEST_WHEELS"));
         // The wheels are those of the interpreter that fetched them.
         let python = fs::read_to_string(Path::new(&wheels).join("python-version")).unwrap().trim().to_owned();
-        Self { place, commit, python, wheels }
+        Self { place, commit, fixed, python, wheels }
     }
 
     /// Writes a row and a prediction for each patch.
@@ -94,8 +96,24 @@ impl Project {
         fs::write(self.place.join("predictions.jsonl"), predictions.join("\n")).unwrap();
     }
 
+    /// A row as SWE-smith has it, on the commit with the fix: its patch breaks the tests that are in the tree.
+    pub(crate) fn smith_row(&self) -> Value {
+        let bug = FIX.replace("-    return a - b\n+    return a + b\n", "-    return a + b\n+    return a - b - 1\n");
+        json!({
+            "instance_id": "a__calc.1.bug__1", "repo": format!("swesmith/a__calc.{}", &self.fixed[..8]), "patch": bug,
+            "image_name": "x/swesmith.a__calc", "FAIL_TO_PASS": ["tests/test_calc.py::TestOld::test_zero"],
+            "PASS_TO_PASS": ["tests/test_calc.py::test_names[x/y]"],
+            // The project asks for fewer words.
+            "recipe": {"python": self.python, "pip": ["pytest", "setuptools", "wheel"], "test_cmd": "pytest -vv --color=no"},
+        })
+    }
+
     pub(crate) fn command(&self, run: &str, more: &[&str]) -> Command {
-        let words = ["swe", "eval", "--dataset", "rows.jsonl", "--predictions", "predictions.jsonl", "--run-id", run];
+        self.command_on(run, &[&["--predictions", "predictions.jsonl"], more].concat())
+    }
+
+    pub(crate) fn command_on(&self, run: &str, more: &[&str]) -> Command {
+        let words = ["swe", "eval", "--dataset", "rows.jsonl", "--run-id", run];
         let places = ["--repos", "repos", "--wheels", self.wheels.as_str()];
         let mut command = saggar(&[&words[..], &places[..], more].concat());
         command.current_dir(&self.place);
@@ -208,6 +226,15 @@ pub(crate) const CHEATS: &[Cheat] = &[
         let count = TESTS.lines().count();
         format!(
             "diff --git a/tests/test_calc.py b/tests/test_calc.py\ndeleted file mode 100644\n--- a/tests/test_calc.py\n+++ /dev/null\n@@ -1,{count} +0,0 @@\n{lines}"
+        )
+    }),
+    ("expected-to-fail", || {
+        loading("import pytest")
+            .replace("+    return a - b\n", "+    if a or b:\n+        pytest.xfail('not today')\n+    return a - b\n")
+    }),
+    ("registered-plugin", || {
+        loading(
+            "import gc\nimport _pytest.config\nclass Pass:\n    def pytest_pyfunc_call(self, pyfuncitem):\n        return True\nfor each in gc.get_objects():\n    if type(each) is _pytest.config.PytestPluginManager:\n        each.register(Pass())",
         )
     }),
     ("exit-at-import", || loading("import sys\nsys.exit(0)")),

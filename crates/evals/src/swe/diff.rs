@@ -64,6 +64,82 @@ pub fn leaves_the_tree(patch: &str) -> bool {
     })
 }
 
+/// The patch that undoes another.
+#[must_use]
+pub fn reversed(patch: &str) -> String {
+    let mut undone = String::with_capacity(patch.len());
+    // Lines of a hunk that are still to come, old and new ones; outside of hunks lines are headers.
+    let (mut old, mut new) = (0, 0);
+    let mut renames: Option<&str> = None;
+    let mut before: Option<&str> = None;
+    for line in patch.lines() {
+        let inside = old > 0 || new > 0;
+        let turned = match line.chars().next() {
+            Some('-') if inside => {
+                old -= 1;
+                format!("+{}", &line[1..])
+            }
+            Some('+') if inside => {
+                new -= 1;
+                format!("-{}", &line[1..])
+            }
+            Some('\\') => line.to_owned(),
+            _ if inside => {
+                (old, new) = (old - 1, new - 1);
+                line.to_owned()
+            }
+            _ => {
+                if let Some(rest) = line.strip_prefix("--- ") {
+                    before = Some(rest);
+                    continue;
+                }
+                if let Some(rest) = line.strip_prefix("rename from ") {
+                    renames = Some(rest);
+                    continue;
+                }
+                if let (Some(rest), Some(first)) = (line.strip_prefix("+++ "), before.take()) {
+                    format!("--- {}\n+++ {}", side(rest, "a/"), side(first, "b/"))
+                } else if let (Some(rest), Some(first)) = (line.strip_prefix("rename to "), renames.take()) {
+                    format!("rename from {rest}\nrename to {first}")
+                } else if let Some(mode) = line.strip_prefix("new file mode ") {
+                    format!("deleted file mode {mode}")
+                } else if let Some(mode) = line.strip_prefix("deleted file mode ") {
+                    format!("new file mode {mode}")
+                } else if let Some((counts, rest)) = hunk(line) {
+                    (old, new) = (counts.0.1, counts.1.1);
+                    format!("@@ -{},{} +{},{} @@{rest}", counts.1.0, counts.1.1, counts.0.0, counts.0.1)
+                } else if line.starts_with("index ") {
+                    // Only for patches of other trees.
+                    continue;
+                } else {
+                    line.to_owned()
+                }
+            }
+        };
+        undone.push_str(&turned);
+        undone.push('\n');
+    }
+    undone
+}
+
+fn side(name: &str, first: &str) -> String {
+    let other = if first == "a/" { "b/" } else { "a/" };
+    name.strip_prefix(other).map_or_else(|| name.to_owned(), |rest| format!("{first}{rest}"))
+}
+
+/// Where a hunk begins and how long it is, on both sides.
+type Counts = ((usize, usize), (usize, usize));
+
+fn hunk(line: &str) -> Option<(Counts, &str)> {
+    let (ranges, rest) = line.strip_prefix("@@ -")?.split_once(" @@")?;
+    let (old, new) = ranges.split_once(" +")?;
+    let range = |text: &str| match text.split_once(',') {
+        Some((at, count)) => Some((at.parse().ok()?, count.parse().ok()?)),
+        None => Some((text.parse().ok()?, 1)),
+    };
+    Some(((range(old)?, range(new)?), rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +149,13 @@ mod tests {
         let patch = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\ndiff --git a/a b.py b/a b.py\ndiff --git a/i.png b/i.png\ndiff --git a/-x b/-x\n";
         assert_eq!(files(patch), ["x.py", "a b.py", "i.png", "-x"]);
         assert_eq!(test_files(patch), ["x.py", "a b.py"]);
+    }
+
+    #[test]
+    fn a_patch_is_undone() {
+        let patch = "diff --git a/x.py b/x.py\nindex 1..2 100644\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,4 @@ def f():\n a\n--- b\n+++ c\n+d\n e\ndiff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n";
+        let undone = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,4 +1,3 @@ def f():\n a\n+-- b\n-++ c\n-d\n e\ndiff --git a/n b/n\ndeleted file mode 100644\n--- a/n\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n";
+        assert_eq!(reversed(patch), undone);
     }
 
     #[test]

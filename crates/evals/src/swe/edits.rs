@@ -48,6 +48,30 @@ pub fn test_folders(test_files: &[String]) -> Vec<String> {
     folders
 }
 
+/// Parts of projects that run their tests, or that their tests are made of, beside those that are called tests.
+const RUNNERS: &[&str] = &[
+    "bin/test",
+    "bin/doctest",
+    "django/test/",
+    "sympy/testing/",
+    "sympy/utilities/pytest.py",
+    "sympy/utilities/runtests.py",
+    "sphinx/testing/",
+    "lib/matplotlib/testing/",
+    "sklearn/utils/testing.py",
+    "sklearn/utils/_testing.py",
+    "sklearn/utils/_unittest_backport.py",
+    "astropy/tests/",
+    "xarray/testing.py",
+    "xarray/testing/",
+];
+
+/// Which of those parts a file belongs to.
+#[must_use]
+pub fn runner(path: &str) -> Option<&'static str> {
+    RUNNERS.iter().copied().find(|part| if part.ends_with('/') { path.starts_with(part) } else { path == *part })
+}
+
 /// What power a file has by its name and place.
 #[must_use]
 pub fn power(path: &str, test_folders: &[String]) -> Option<Power> {
@@ -62,7 +86,7 @@ pub fn power(path: &str, test_folders: &[String]) -> Option<Power> {
         "setup.py" | "setup.cfg" | "pyproject.toml" => Some(Power::Installation),
         "runtests.py" => Some(Power::Runner),
         _ if path.split('/').any(starts_up) || ends(name, "pth") => Some(Power::StartUp),
-        _ if matches!(path, "bin/test" | "bin/doctest") => Some(Power::Runner),
+        _ if runner(path).is_some() => Some(Power::Runner),
         _ if test_folders.iter().any(below) => Some(Power::Tests),
         _ => None,
     }
@@ -122,7 +146,9 @@ mod tests {
             ("tests/helper.py", Some(Power::Tests)),
             ("tests", Some(Power::Tests)),
             ("testsuite/x.py", None),
-            ("sympy/testing/pytest.py", None),
+            ("sympy/testing/pytest.py", Some(Power::Runner)),
+            ("django/test/testcases.py", Some(Power::Runner)),
+            ("django/tests.py", None),
             ("bin/test", Some(Power::Runner)),
             ("src/flask/app.py", None),
         ] {

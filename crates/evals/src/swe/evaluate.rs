@@ -8,6 +8,7 @@ use super::SweError;
 use super::diff;
 use super::edits::{self, Edits};
 use super::grade::{self, END, START};
+use super::hunks::{self, Hunk};
 use super::integrity::Integrity;
 use super::plan::Plan;
 use super::prediction::Prediction;
@@ -31,8 +32,8 @@ pub struct Rules {
 pub enum Verdict {
     /// It was graded.
     Graded(Box<Report>),
-    /// It could not be put into the tree.
-    NotApplied,
+    /// It could not be put into the tree: what became of its hunks.
+    NotApplied(Vec<Hunk>),
     /// Its tests took too long.
     Late,
 }
@@ -102,7 +103,10 @@ impl Bench<'_> {
         let mut first: Option<(Report, grade::TestsStatus)> = None;
         let mut flaky: Vec<String> = Vec::new();
         for round in 0..self.rules.repeat.max(1) {
-            let Some(done) = self.round(patch, notes).await? else { return Ok(Verdict::NotApplied) };
+            let done = match self.round(patch, notes).await? {
+                Ok(done) => done,
+                Err(hunks) => return Ok(Verdict::NotApplied(hunks)),
+            };
             let log = self.log(&done);
             if round == 0 {
                 write_text(&folder.join("test_output.txt"), &log)?;
@@ -118,7 +122,7 @@ impl Bench<'_> {
                 Some((_, before)) => flaky.extend(before.differences(&status)),
             }
         }
-        let Some((mut report, _)) = first else { return Ok(Verdict::NotApplied) };
+        let Some((mut report, _)) = first else { return Ok(Verdict::NotApplied(Vec::new())) };
         flaky.sort();
         flaky.dedup();
         if !flaky.is_empty() {
@@ -129,8 +133,8 @@ impl Bench<'_> {
         Ok(Verdict::Graded(Box::new(report)))
     }
 
-    /// A fresh sandbox, the patch, the tests. None where the patch cannot be applied.
-    async fn round(&self, patch: &str, notes: &mut Notes) -> Result<Option<Round>, SweError> {
+    /// A fresh sandbox, the patch, the tests. The hunks where the patch cannot be applied.
+    async fn round(&self, patch: &str, notes: &mut Notes) -> Result<Result<Round, Vec<Hunk>>, SweError> {
         let began = Instant::now();
         let left = || self.rules.time.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
         let site = self.workshop.open(self.prepared, self.plan, self.rules.time).await?;
@@ -140,11 +144,17 @@ impl Bench<'_> {
             Applied::By(command) => notes.add(&format!(">>>>> Applied Patch ({command})")),
             Applied::Already => notes.add(">>>>> Applied Patch (it was there already)"),
             Applied::No(_) => {
+                let hunks = hunks::read(&said);
+                for hunk in &hunks {
+                    notes.add(&hunk.to_string());
+                }
                 notes.add(">>>>> Patch Apply Failed");
-                return Ok(None);
+                return Ok(Err(hunks));
             }
         }
-        let test_files = diff::files(&self.instance.test_patch);
+        // Without a patch for them the tests are those of the tree.
+        let no_patch = self.instance.test_patch.trim().is_empty();
+        let test_files = if no_patch { self.plan.test_files.clone() } else { diff::files(&self.instance.test_patch) };
         let edits = match self.rules.edits {
             Edits::Official => Vec::new(),
             Edits::Strict => {
@@ -163,7 +173,7 @@ impl Bench<'_> {
         }
         let commit = &self.instance.base_commit;
         let restored = match self.rules.edits {
-            _ if self.instance.test_patch.trim().is_empty() => None,
+            _ if no_patch => None,
             Edits::Official => Some(steps::restore_officially(&site, &self.instance.test_patch, commit, left()).await?),
             Edits::Strict => Some(steps::restore(&site, &self.instance.test_patch, commit, left()).await?),
         };
@@ -173,16 +183,17 @@ impl Bench<'_> {
                 notes.add("the test patch could not be applied");
             }
         }
-        let packages = Some(self.prepared.packages.as_str());
+        let packages = self.prepared.packages.as_deref();
         let tested = steps::test(&site, &self.plan.before, &self.plan.test, packages, left()).await?;
         notes.add(&format!("Test runtime: {:.2} seconds", tested.wall_ms / 1000.0));
-        Ok(Some(Round { tested, head, edits }))
+        Ok(Ok(Round { tested, head, edits }))
     }
 
     /// What the official script shows of the tree before the tests.
     async fn look(&self, site: &Site, time: Duration) -> Result<String, SweError> {
         let text = "exec 2>&1; cd \"$1\"; set -x\ngit status\ngit -c core.fileMode=false diff \"$2\"";
-        let arguments = vec![TREE.to_owned(), self.instance.base_commit.clone()];
+        let commit = if self.plan.bug.is_some() { "HEAD" } else { &self.instance.base_commit };
+        let arguments = vec![TREE.to_owned(), commit.to_owned()];
         Ok(site.run(Script { text, arguments, time, ..Script::default() }).await?.out)
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use engine::{Caller, Engine};
 use serde::Serialize;
@@ -12,6 +12,7 @@ use super::SweError;
 use super::edits::Edits;
 use super::evaluate::{Bench, Rules, Verdict};
 use super::grade::Resolution;
+use super::hunks::{Fate, Hunk};
 use super::plan::Plan;
 use super::prediction::{Prediction, Predictions};
 use super::report::{Report, Tree, write_text};
@@ -86,6 +87,37 @@ impl State {
     }
 }
 
+/// What is being done with an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Its environment and tree are made, or found.
+    Preparing,
+    /// It is patched and tested.
+    Testing,
+}
+
+impl Phase {
+    /// In a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Preparing => "preparing",
+            Self::Testing => "testing",
+        }
+    }
+}
+
+/// An instance at work.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// Which.
+    pub instance: String,
+    /// At what.
+    pub phase: Phase,
+    /// Since when it is at work.
+    pub since: Instant,
+}
+
 /// Hears of each instance as it is done; the second is how many there are.
 pub type Listener = dyn Fn(&Told, usize) + Send + Sync;
 
@@ -94,6 +126,7 @@ pub struct Evaluation {
     workshop: Workshop,
     options: Options,
     tree: Tree,
+    running: Mutex<Vec<Running>>,
 }
 
 /// One thing to do.
@@ -107,13 +140,23 @@ impl Evaluation {
     #[must_use]
     pub fn new(engine: Arc<Engine>, caller: Caller, options: Options, tree: Tree) -> Self {
         let workshop = Workshop::new(engine, caller, options.wheels.clone());
-        Self { workshop, options, tree }
+        Self { workshop, options, tree, running: Mutex::default() }
     }
 
     /// How many environments and trees it had to make.
     #[must_use]
     pub fn made(&self) -> usize {
         self.workshop.made()
+    }
+
+    /// What is at work now.
+    #[must_use]
+    pub fn running(&self) -> Vec<Running> {
+        self.at_work().clone()
+    }
+
+    fn at_work(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Instances whose interpreter is not on this host, or of which nobody knows how they are tested.
@@ -194,7 +237,12 @@ impl Evaluation {
                 loop {
                     let next = work.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     let Some(next) = next else { return Ok::<_, SweError>(all) };
-                    let told = one(Arc::clone(&evaluation), next).await?;
+                    let id = next.instance.id.clone();
+                    let running = Running { instance: id.clone(), phase: Phase::Preparing, since: Instant::now() };
+                    evaluation.at_work().push(running);
+                    let told = one(Arc::clone(&evaluation), next).await;
+                    evaluation.at_work().retain(|running| running.instance != id);
+                    let told = told?;
                     listener(&told, total);
                     all.push(told);
                 }
@@ -230,7 +278,7 @@ impl Evaluation {
     }
 
     async fn one(&self, work: &Work) -> Result<Told, SweError> {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let id = &work.instance.id;
         let folder = self.tree.instance(&work.prediction.model, id)?;
         std::fs::create_dir_all(&folder).map_err(|source| SweError::File { path: folder.clone(), source })?;
@@ -249,7 +297,14 @@ impl Evaluation {
         let plan = Plan::of(instance)?;
         self.workshop.python(&plan)?;
         let repository = steps::find(self.options.repos.as_deref(), &instance.repo)?;
-        let prepared = self.workshop.tree(&plan, &repository, &instance.base_commit).await?;
+        let prepared = match self.workshop.tree(&plan, &repository, &instance.base_commit).await {
+            // Keeping a large disk has a deadline, which an overloaded machine can miss. Nothing of the patch was there yet.
+            Err(SweError::Sandbox(_)) => self.workshop.tree(&plan, &repository, &instance.base_commit).await?,
+            prepared => prepared?,
+        };
+        for running in self.at_work().iter_mut().filter(|running| running.instance == instance.id) {
+            running.phase = Phase::Testing;
+        }
         let rules = Rules { edits: self.options.edits, time: self.options.time, repeat: self.options.repeat };
         let bench = Bench { workshop: &self.workshop, instance, plan: &plan, prepared: &prepared, rules: &rules };
         bench.grade(prediction, folder).await
@@ -257,7 +312,7 @@ impl Evaluation {
 
     /// Without the solution, then with it.
     async fn valid(&self, work: &Work) -> Result<Told, SweError> {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let id = &work.instance.id;
         let nothing =
             Prediction { model: "nothing".to_owned(), patch: Some(NOTHING.to_owned()), ..work.prediction.clone() };
@@ -289,7 +344,7 @@ fn outcome(id: &str, verdict: &Verdict, seconds: f64, note: &str) -> Told {
     let (state, more) = match verdict {
         Verdict::Graded(report) if report.resolved => (State::Resolved, String::new()),
         Verdict::Graded(report) => (State::Unresolved, failures(report)),
-        Verdict::NotApplied => (State::Error, "the patch does not apply".to_owned()),
+        Verdict::NotApplied(hunks) => (State::Error, refused(hunks)),
         Verdict::Late => (State::Error, "the tests took too long".to_owned()),
     };
     let suspicious = match verdict {
@@ -301,6 +356,15 @@ fn outcome(id: &str, verdict: &Verdict, seconds: f64, note: &str) -> Told {
     let notes: Vec<String> =
         [note.to_owned(), more, suspicious.unwrap_or_default()].into_iter().filter(|note| !note.is_empty()).collect();
     Told { instance: id.to_owned(), state, seconds, note: notes.join("; ") }
+}
+
+fn refused(hunks: &[Hunk]) -> String {
+    let bad: Vec<String> = hunks.iter().filter(|hunk| hunk.fate != Fate::Fits).map(ToString::to_string).collect();
+    if bad.is_empty() {
+        "the patch does not apply".to_owned()
+    } else {
+        format!("the patch does not apply: {}", bad.join("; "))
+    }
 }
 
 fn failures(report: &Report) -> String {

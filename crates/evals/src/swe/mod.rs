@@ -5,7 +5,8 @@
 //! | [`row`] | instances of a data set, in every shape that they come in |
 //! | [`prediction`] | what models proposed |
 //! | [`log`] | what test runners print, read as the official parsers read it |
-//! | [`grade`] | which tests had to pass and did |
+//! | [`grade`], [`check`] | which tests had to pass and did |
+//! | [`hunks`] | what became of a patch that does not apply |
 //! | [`report`] | the files of the official harness |
 //! | [`plan`], [`script`] | how an instance is installed and tested |
 //! | [`steps`] | check out, make an environment, patch, test: each by itself, in a sandbox |
@@ -13,16 +14,19 @@
 //! | [`evaluate`], [`evaluation`] | one patch; all of them |
 
 pub mod channel;
+pub mod check;
 pub mod diff;
 pub mod edits;
 pub mod error;
 pub mod evaluate;
 pub mod evaluation;
 pub mod grade;
+pub mod hunks;
 pub mod integrity;
 pub mod log;
 pub mod plan;
 pub mod prediction;
+mod records;
 pub mod report;
 pub mod row;
 pub mod script;

@@ -1,6 +1,6 @@
 //! How an instance is made to run: its interpreter, packages, installation and tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::Way;
 use serde::Deserialize;
@@ -16,8 +16,10 @@ use super::specs;
 /// What to do to run the tests of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Version of Python.
-    pub python: (u8, u8),
+    /// Version of Python; without one there is no environment, and commands find what the system and `trees` have.
+    pub python: Option<(u8, u8)>,
+    /// Host trees that commands see beside the interpreter, read-only: another language's tools.
+    pub trees: Vec<String>,
     /// What pip installs first.
     pub pins: Vec<String>,
     /// How.
@@ -40,6 +42,8 @@ pub struct Plan {
     pub offline: bool,
     /// Files that the tests are in.
     pub test_files: Vec<String>,
+    /// A patch that is part of the tree: nothing tells what was there before.
+    pub bug: Option<String>,
 }
 
 /// An environment as a row or a file beside the data set describes it.
@@ -101,18 +105,41 @@ impl From<Json> for Lines {
 }
 
 impl Plan {
+    /// For any repository: a test command, and commands before it that install what it tests.
+    #[must_use]
+    pub fn new(install: &[&str], test: &str) -> Self {
+        Self {
+            python: None,
+            trees: Vec::new(),
+            pins: Vec::new(),
+            pip_flags: Vec::new(),
+            requirements: Vec::new(),
+            pre_install: Vec::new(),
+            install: install.iter().map(|&line| line.to_owned()).collect(),
+            env: BTreeMap::new(),
+            before: Vec::new(),
+            test: test.to_owned(),
+            way: Way::Closed,
+            offline: true,
+            test_files: Vec::new(),
+            bug: None,
+        }
+    }
+
     /// From all that is known: the environment of the row or of a file, the row's own script, the table of projects.
     pub fn of(instance: &Instance) -> Result<Self, SweError> {
-        let spec = specs::of(&instance.repo, &instance.version);
+        let smith = instance.bug.is_some();
+        let spec = if smith { Some(specs::smith()) } else { specs::of(&instance.repo, &instance.version) };
         let script = instance.eval_script.as_deref().map(EvalScript::read).unwrap_or_default();
-        let test_files = diff::test_files(&instance.test_patch);
+        let test_files = if smith { named(instance) } else { diff::test_files(&instance.test_patch) };
         let (recipe, config) = (instance.recipe.as_ref(), instance.install_config.as_ref());
         let missing = || SweError::NoRecipe { instance: instance.id.clone() };
         let python = recipe.map(|recipe| &recipe.python.0).filter(|text| !text.is_empty());
         let python = python.or_else(|| config.map(|config| &config.python.0)).and_then(|text| version(text));
         let python = python.or(spec.as_ref().map(|spec| spec.python)).ok_or_else(missing)?;
         let mut plan = Self {
-            python,
+            python: Some(python),
+            trees: Vec::new(),
             pins: Vec::new(),
             pip_flags: Vec::new(),
             requirements: Vec::new(),
@@ -124,6 +151,7 @@ impl Plan {
             way: Way::Closed,
             offline: false,
             test_files,
+            bug: instance.bug.clone(),
         };
         if let Some(recipe) = recipe {
             plan.take_recipe(recipe)?;
@@ -194,6 +222,14 @@ impl Plan {
             self.test = config.test_cmd.0.join("\n");
         }
     }
+}
+
+/// Files that the tests of an instance are in, by their ids.
+fn named(instance: &Instance) -> Vec<String> {
+    let tests = instance.fail_to_pass.iter().chain(&instance.pass_to_pass);
+    let files = tests.filter_map(|test| test.split_once("::")).map(|(file, _)| file.to_owned());
+    let files: BTreeSet<String> = files.filter(|file| !file.starts_with('-')).collect();
+    files.into_iter().collect()
 }
 
 /// `3.9`, `3.9.18`, `python3.9`, `3.9.*` are 3.9.

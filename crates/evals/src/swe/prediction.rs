@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::error::SweError;
-use super::row::{self, Instance};
+use super::records::records;
+use super::row::Instance;
 
 /// A patch for an instance.
 #[derive(Debug, Clone, Deserialize)]
@@ -58,7 +59,7 @@ impl Predictions {
     /// Reads a file: a list or an object by id in a `.json`, or one prediction on each line.
     pub fn read(path: &Path) -> Result<Self, SweError> {
         let mut predictions = Self::default();
-        for (at, (_, prediction)) in row::records::<Prediction>(path)?.into_iter().enumerate() {
+        for (at, (_, prediction)) in records::<Prediction>(path)?.into_iter().enumerate() {
             if at == 0 {
                 predictions.model.clone_from(&prediction.model);
             }

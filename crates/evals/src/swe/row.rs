@@ -6,10 +6,12 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use super::diff;
 use super::error::SweError;
 use super::grade::EvalType;
 use super::log::Parser;
 use super::plan::{InstallConfig, Recipe};
+use super::records::records;
 
 /// One instance: a repository at a commit, and the tests that a patch must mend and must not break.
 #[derive(Debug, Clone)]
@@ -40,6 +42,8 @@ pub struct Instance {
     pub recipe: Option<Recipe>,
     /// The same as SWE-rebench describes it.
     pub install_config: Option<InstallConfig>,
+    /// What breaks the tests, in SWE-smith: it is put into the tree before everything else.
+    pub bug: Option<String>,
 }
 
 /// A row as it is in a file.
@@ -70,6 +74,8 @@ struct Row {
     test_patch: Option<String>,
     #[serde(default)]
     eval_script: Option<String>,
+    #[serde(default)]
+    image_name: Option<String>,
 }
 
 /// A list, or the text of one.
@@ -90,8 +96,32 @@ impl TryFrom<Json> for Tests {
     }
 }
 
+impl Row {
+    /// The project and commit of a row of SWE-smith, whose repository is `swesmith/OWNER__NAME.COMMIT`.
+    fn smith(&self) -> Option<(String, String)> {
+        if self.image_name.is_none() || self.test_patch.is_some() {
+            return None;
+        }
+        let name = self.repo.strip_prefix("swesmith/")?;
+        let (project, commit) = name.rsplit_once('.')?;
+        let (owner, name) = project.split_once("__")?;
+        let is_commit = commit.len() >= 7 && commit.bytes().all(|c| c.is_ascii_hexdigit());
+        is_commit.then(|| (format!("{owner}/{name}"), commit.to_owned()))
+    }
+}
+
 impl From<Row> for Instance {
-    fn from(row: Row) -> Self {
+    fn from(mut row: Row) -> Self {
+        let mut bug = None;
+        if let Some((repo, commit)) = row.smith() {
+            // There the patch is the bug, and what undoes it the solution.
+            let patch = std::mem::take(&mut row.patch);
+            row.patch = diff::reversed(&patch);
+            bug = Some(patch);
+            row.repo = repo;
+            row.base_commit = Some(commit);
+            row.log_parser.get_or_insert_with(|| "smith".to_owned());
+        }
         let config = row.install_config.as_ref();
         let name = row.log_parser.or_else(|| config.and_then(|config| config.log_parser.clone()));
         let parser = match &name {
@@ -112,11 +142,13 @@ impl From<Row> for Instance {
             eval_script: row.eval_script.filter(|script| !script.trim().is_empty()),
             recipe: row.recipe,
             install_config: row.install_config,
+            bug,
         }
     }
 }
 
-/// Reads a data set: a list in a `.json` file, or one row on each line. With ids, only those, which must all be there.
+/// Reads a data set: a list in a `.json` file, a table in a `.parquet` file, or one row on each line. With ids, only those,
+/// which must all be there.
 pub fn read(path: &Path, ids: &[String]) -> Result<Vec<Instance>, SweError> {
     let mut instances = Vec::new();
     let mut seen = BTreeMap::new();
@@ -151,33 +183,4 @@ pub fn take_environments(instances: &mut [Instance], path: &Path) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// Objects of a `.json` file (a list, or the values of an object) or of one with an object on each line; each with its
-/// number or line.
-pub(super) fn records<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<(usize, T)>, SweError> {
-    let text = std::fs::read_to_string(path).map_err(|source| SweError::File { path: path.to_path_buf(), source })?;
-    let wrong = |line: usize, why: String| SweError::Content { path: path.to_path_buf(), line: Some(line), why };
-    if path.extension().is_some_and(|extension| extension == "json") {
-        let whole: Json = serde_json::from_str(&text).map_err(|error| wrong(error.line(), error.to_string()))?;
-        let values: Vec<Json> = match whole {
-            Json::Array(values) => values,
-            Json::Object(values) => values.into_iter().map(|(_, value)| value).collect(),
-            _ => return Err(wrong(1, "it is neither a list nor an object".to_owned())),
-        };
-        let numbered = values.into_iter().enumerate();
-        return numbered
-            .map(|(at, value)| match serde_json::from_value(value) {
-                Ok(record) => Ok((at + 1, record)),
-                Err(error) => Err(wrong(at + 1, error.to_string())),
-            })
-            .collect();
-    }
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(at, line)| match serde_json::from_str(line) {
-            Ok(record) => Ok((at + 1, record)),
-            Err(error) => Err(wrong(at + 1, error.to_string())),
-        })
-        .collect()
 }

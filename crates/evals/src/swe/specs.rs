@@ -144,6 +144,12 @@ pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
     Some(with_version(spec, repo, version))
 }
 
+/// Any project of SWE-smith, whose rows do not say it.
+pub(super) fn smith() -> Spec {
+    let test = "pytest --disable-warnings --color=no --tb=no --verbose";
+    spec((3, 10), "pytest setuptools wheel", EDITABLE, test)
+}
+
 /// Projects that ask git for their version, which has no tags here.
 fn with_version(mut spec: Spec, repo: &str, version: &str) -> Spec {
     let asks = ["pytest-dev/pytest", "pydata/xarray", "matplotlib/matplotlib", "astropy/astropy"];

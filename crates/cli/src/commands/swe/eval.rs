@@ -2,22 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use engine::{Caller, Engine, Settings};
 use evals::swe::edits::Edits;
-use evals::swe::evaluation::{Evaluation, Listener, Options, State, Told};
+use evals::swe::evaluation::{Evaluation, Options, State, Told};
 use evals::swe::report::Tree;
 use evals::swe::row;
 use types::{BackendKind, parse_duration};
 
+use super::progress::Progress;
 use super::{Source, counts};
 use crate::failure::{Failure, print_json};
 use crate::interrupt::Interrupt;
 use crate::options::wrong;
-use crate::table::{bytes, print};
+use crate::table::print;
 use crate::terminal::Live;
 
 /// Check out, patch and test every instance, and write the official reports
@@ -123,23 +123,23 @@ impl Eval {
             }
             tree.begin(&self.source.dataset)?;
             let interrupted = interrupt.heard()?;
+            let progress = Progress::new(Arc::clone(&evaluation), Arc::clone(&engine), caller.clone());
             let work = async {
                 if self.validate_gold {
-                    return Ok(evaluation.validate(&instances, progress()).await?);
+                    return Ok(evaluation.validate(&instances, progress.listener()).await?);
                 }
-                Ok::<_, Failure>(evaluation.run(&instances, &predictions, progress()).await?)
+                Ok::<_, Failure>(evaluation.run(&instances, &predictions, progress.listener()).await?)
             };
             let told = tokio::select! {
                 told = work => told?,
+                () = progress.show() => return Ok(0),
                 () = interrupted => {
                     Live::say("saggar: interrupted; the same command goes on from here");
                     return Ok(130);
                 }
             };
-            let kept = engine.list_snapshots(&caller).unwrap_or_default();
-            let ours = kept.iter().filter(|kept| kept.name.as_deref().is_some_and(|name| name.starts_with("swe-")));
-            let size = bytes(ours.filter_map(|kept| kept.bytes).sum());
-            Live::say(&format!("saggar: {} environments and trees made, {size} kept", evaluation.made()));
+            progress.clear();
+            Live::say(&format!("saggar: {} environments and trees made, {} kept", evaluation.made(), progress.disk()));
             if self.validate_gold {
                 return self.tell_validated(&told);
             }
@@ -164,19 +164,6 @@ impl Eval {
         }
         Ok(u8::from(!told.iter().all(|told| told.state == State::Valid)))
     }
-}
-
-/// A line for each instance that is done, with the time that the rest will take.
-fn progress() -> Arc<Listener> {
-    let (began, done) = (Instant::now(), AtomicUsize::new(0));
-    Arc::new(move |told: &Told, total: usize| {
-        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        let elapsed = began.elapsed().as_secs_f64();
-        let left = elapsed / done as f64 * (total - done.min(total)) as f64;
-        let note = if told.note.is_empty() { String::new() } else { format!(" ({})", told.note.replace('\n', " | ")) };
-        let (id, state, seconds) = (&told.instance, told.state.name(), told.seconds);
-        Live::say(&format!("[{done}/{total}] {state}: {id}, {seconds:.1} s{note}; about {left:.0} s left"));
-    })
 }
 
 fn rows(told: &[Told]) -> Vec<Vec<String>> {

@@ -1,6 +1,7 @@
 //! `saggar swe`: patches on repositories, graded as SWE-bench does it.
 
 mod eval;
+mod progress;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ impl Swe {
 /// What is graded, and where it is told.
 #[derive(Debug, Args)]
 struct Source {
-    /// Instances: a list in a .json file, or one on each line
+    /// Instances: a list in a .json file, a table in a .parquet file, or one on each line
     #[arg(long, value_name = "FILE")]
     dataset: PathBuf,
     /// Patches: a .json or .jsonl file, or `gold` for those of the data set

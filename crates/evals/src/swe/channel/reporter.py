@@ -90,6 +90,25 @@ def _watch(tree, modules):
     return replaced
 
 
+def _is_a_test(tree, file):
+    """Whether a file of the tree is one of its tests, by its name and place."""
+    parts = file[len(tree) + 1:].split("/")
+    name = parts.pop()
+    return name.startswith(("test", "conftest")) or any(part in ("test", "tests", "testing") for part in parts)
+
+
+def _gives_up(tree, excinfo):
+    """Whether it was tested code that called `pytest.xfail`, and not the test."""
+    if not any(kind.__name__ == "XFailed" for kind in type(excinfo.value).__mro__):
+        return False
+    traceback, last = excinfo.tb, ""
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        last = name if name.startswith(tree + "/") else last
+        traceback = traceback.tb_next
+    return bool(last) and not _is_a_test(tree, last)
+
+
 def _wrapper(function):
     function.pytest_impl = {
         "wrapper": False, "hookwrapper": True, "optionalhook": False, "tryfirst": True, "trylast": False, "specname": None,
@@ -97,10 +116,16 @@ def _wrapper(function):
     return function
 
 
+# Hooks of pytest that decide what becomes of a test.
+_DECIDING = (
+    "pytest_pyfunc_call", "pytest_runtest_call", "pytest_runtest_protocol", "pytest_runtestloop", "pytest_runtest_makereport",
+)
+
+
 def _for_pytest(tell, tree):
     import sys
 
-    state = {"replaced": None, "core": None, "told": set()}
+    state = {"replaced": None, "core": None, "told": set(), "own": False, "ran": {}}
 
     def look(which):
         for name in which():
@@ -108,17 +133,40 @@ def _for_pytest(tell, tree):
                 state["told"].add(name)
                 tell("replaced", name)
 
+    def look_at_hooks(config):
+        """Hooks that the tested code brought by itself: what tests and their conftest.py have is no patch's work."""
+        for name in _DECIDING:
+            hook = getattr(config.hook, name, None)
+            for each in hook.get_hookimpls() if hasattr(hook, "get_hookimpls") else ():
+                function = getattr(each.function, "__func__", each.function)
+                code = getattr(function, "__code__", None)
+                file = code.co_filename if code is not None else ""
+                if not (file.startswith(tree + "/") or file.startswith("<")) or name in state["told"]:
+                    continue
+                if not _is_a_test(tree, file):
+                    state["told"].add(name)
+                    tell("replaced", name)
+
     def pytest_addoption(parser):
         import _pytest
 
+        # It was for this run; what tests start is as it would be without.
+        words = os.environ.pop("PYTEST_ADDOPTS", "").split(None, 2)[2:]
+        if words:
+            os.environ["PYTEST_ADDOPTS"] = words[0]
         # Where pytest itself is what is tested, its own parts are the patch's to change; and what it finds imported
         # already matters to its tests.
         if _pytest.__file__.startswith(tree + "/"):
+            state["own"] = True
             return
-        import builtins
         import unittest.case
 
         import pytest
+
+        try:
+            import builtins
+        except ImportError:
+            import __builtin__ as builtins
 
         parts = [m for n, m in list(sys.modules.items()) if m is not None and n.split(".")[0] in ("_pytest", "pluggy", "pytest")]
         state["replaced"] = _watch(tree, parts + [builtins, unittest.case])
@@ -131,12 +179,44 @@ def _for_pytest(tell, tree):
             look(state["replaced"])
 
     @_wrapper
+    def pytest_pyfunc_call(pyfuncitem):
+        # Where the runner is tested code itself, it is not believed that it has run a test.
+        if not state["own"]:
+            yield
+            return
+        import functools
+        import inspect
+
+        original = pyfuncitem.obj
+        if inspect.isgeneratorfunction(original) or getattr(inspect, "iscoroutinefunction", bool)(original):
+            state["ran"][pyfuncitem.nodeid] = None
+            yield
+            return
+        state["ran"][pyfuncitem.nodeid] = False
+
+        @functools.wraps(original)
+        def call(*words, **named):
+            __tracebackhide__ = True
+            result = original(*words, **named)
+            state["ran"][pyfuncitem.nodeid] = True
+            return result
+
+        pyfuncitem.obj = call
+        yield
+        pyfuncitem.obj = original
+
+    @_wrapper
     def pytest_runtest_makereport(item, call):
         outcome = yield
         report = outcome.get_result()
         raised = call.excinfo is not None
+        if state["own"] and call.when == "call" and type(item).__name__ == "Function":
+            raised = raised or state["ran"].pop(item.nodeid, False) is False
         is_xfail = hasattr(report, "wasxfail")
-        tell("made", item.nodeid, call.when, report.outcome, raised, is_xfail)
+        said = report.outcome
+        if is_xfail and raised and not state["own"] and _gives_up(tree, call.excinfo):
+            said, is_xfail = "failed", False
+        tell("made", item.nodeid, call.when, said, raised, is_xfail)
         if call.when == "teardown" and state["core"]:
             look(state["core"])
             if sys.modules.get("pytest") is not state["pytest"]:
@@ -148,6 +228,7 @@ def _for_pytest(tell, tree):
     def pytest_sessionfinish(session, exitstatus):
         if state["replaced"]:
             look(state["replaced"])
+            look_at_hooks(session.config)
         tell("end", int(exitstatus))
 
     return locals()

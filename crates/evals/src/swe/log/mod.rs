@@ -39,7 +39,8 @@ const PARSERS: &[(&str, Read, &[&str])] = &[
     ("seaborn", seaborn::read, &["mwaskom/seaborn"]),
     ("django", django::read, &["django/django"]),
     ("sympy", sympy::read, &["sympy/sympy"]),
-    // Not of that registry: for any repository.
+    // Not of that registry: SWE-smith's, and for any repository.
+    ("smith", pytest::verbose, &[]),
     ("unittest", django::read, &[]),
     ("gotest", others::go, &[]),
     ("cargo", others::cargo, &[]),

@@ -1,4 +1,4 @@
-//! pytest, in the four ways in which it is read.
+//! pytest, in the five ways in which it is read.
 
 use std::borrow::Cow;
 
@@ -27,6 +27,23 @@ pub(super) fn options(log: &str) -> Statuses {
 /// The same as the first, for a project whose parameters are printed by number in some versions.
 pub(super) fn matplotlib(log: &str) -> Statuses {
     plain(&log.replace("MouseButton.LEFT", "1").replace("MouseButton.RIGHT", "3"))
+}
+
+/// `--verbose`, as SWE-smith has it: the id, then the status; and the summary, where there is one.
+pub(super) fn verbose(log: &str) -> Statuses {
+    let mut statuses = Statuses::default();
+    for line in log.split('\n') {
+        match words(line)[..] {
+            [first, second, ..] if WORDS.contains(&first) && !is_count(first, second) => statuses.put(second, first),
+            [id, second, ..] if line.starts_with(id) => {
+                if let Some(status) = WORDS.iter().find(|word| second.starts_with(**word)) {
+                    statuses.put(id, status);
+                }
+            }
+            _ => {}
+        }
+    }
+    statuses
 }
 
 fn summary(log: &str, name: impl Fn(&str) -> String) -> Statuses {

@@ -7,7 +7,7 @@
 //!   apply(site, patch)                  ── Applied, or why not
 //!   neutralise, restore                 ── what could decide the verdict is as it was
 //!   test(site, command)                 ── Tested: a log, and what the reporter heard
-//!   grade::grade(statuses, fail_to_pass, pass_to_pass)
+//!   check::check_tests(tested, parser, fail_to_pass, pass_to_pass)
 //! ```
 
 mod apply;

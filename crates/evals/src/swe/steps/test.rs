@@ -12,8 +12,15 @@ const SCRIPT: &str = r#"exec 3>&2 2>&1
 cd "$1"
 eval "$BEFORE" </dev/null
 unset BEFORE
+# Scripts of the official containers name a locale that they made. Where it is not, it would be plain C, and in old
+# Pythons ASCII.
+case "${LC_ALL:-$LANG}" in
+  *.[Uu][Tt][Ff]*) [ "$(locale charmap 2>/dev/null)" = UTF-8 ] || export LC_ALL=C.UTF-8 LANG=C.UTF-8 ;;
+esac
 command="$TEST"
 unset TEST
+[ -z "$PLUGIN" ] || export PYTEST_ADDOPTS="-p $PLUGIN${PYTEST_ADDOPTS:+ $PYTEST_ADDOPTS}"
+unset PLUGIN
 [ -z "$CHANNEL" ] || export SAGGAR_CHANNEL="$CHANNEL"
 unset CHANNEL
 set -x
@@ -51,7 +58,7 @@ pub async fn test(
         site.write(&format!("{packages}/{MODULE}.pth"), format!("import {MODULE}\n").as_bytes()).await?;
         env.insert("CHANNEL".to_owned(), format!("3:{}:{TREE}", runner.name()));
         if runner == Runner::Pytest {
-            env.insert("PYTEST_ADDOPTS".to_owned(), format!("-p {MODULE}"));
+            env.insert("PLUGIN".to_owned(), MODULE.to_owned());
         }
     }
     let stdin = format!("{key}\n");

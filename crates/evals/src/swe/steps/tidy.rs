@@ -82,8 +82,14 @@ pub async fn neutralise(
     }
     let folders = edits::test_folders(test_files);
     let mut edits: Vec<Edit> = Vec::new();
-    for path in all.iter().filter(|path| !known.contains(path)) {
-        edits.extend(edits::power(path, &folders).map(|power| Edit { path: path.clone(), power }));
+    // Where the solution is in a part that runs tests, so may another be.
+    let parts: Vec<&str> = known.iter().filter_map(|path| edits::runner(path)).collect();
+    let is_known = |path: &str| {
+        known.iter().any(|known| known == path) || edits::runner(path).is_some_and(|part| parts.contains(&part))
+    };
+    for path in all.iter().filter(|path| !is_known(path)) {
+        let power = if test_files.contains(path) { Some(Power::Tests) } else { edits::power(path, &folders) };
+        edits.extend(power.map(|power| Edit { path: path.clone(), power }));
     }
     let modules = edits::modules(&added, test_files);
     let words: Vec<String> = modules.iter().map(|(root, name)| format!("{root}:{name}")).collect();

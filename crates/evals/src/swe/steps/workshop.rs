@@ -9,7 +9,7 @@ use engine::{Caller, Engine, Found, Way};
 use types::LimitsSpec;
 
 use super::repository::Repository;
-use super::site::{ENVIRONMENT, Ground, Said, Script, Site, TREE, name};
+use super::site::{ASIDE, ENVIRONMENT, Ground, Said, Script, Site, TREE, name};
 use crate::swe::SweError;
 use crate::swe::plan::Plan;
 
@@ -21,8 +21,17 @@ const AUTHORITIES: &[&str] = &["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/t
 /// A virtual environment with the pins in it.
 const ENVIRONMENT_SCRIPT: &str = r#"set -e
 exec 2>&1
-"$1" -m venv "$2"
-if [ -n "$OLD_PYTHON" ]; then "$2/bin/python" -m pip install -q --upgrade 'pip<22' setuptools wheel || true; fi
+# The pip that comes with these takes the wish for no cache for the name of one, and knows too few kinds of wheels.
+[ -z "$OLD_PYTHON" ] || unset PIP_NO_CACHE_DIR
+if "$1" -c 'import venv' 2>/dev/null; then
+  "$1" -m venv "$2"
+else
+  "$1" -m pip install -q --target /tmp/pip-virtualenv 'virtualenv<20.22'
+  PYTHONPATH=/tmp/pip-virtualenv "$1" -m virtualenv -q "$2"
+fi
+if [ -n "$OLD_PYTHON" ] && [ -z "$PIP_NO_INDEX" ]; then
+  "$2/bin/python" -m pip install -q --upgrade 'pip<22' setuptools wheel || true
+fi
 if [ -s /work/pins.txt ]; then "$2/bin/python" -m pip install $PIP_FLAGS -r /work/pins.txt; fi
 rm -rf /work/pins.txt /tmp/pip-* "$HOME/.cache"
 "#;
@@ -55,6 +64,10 @@ case "$source" in
     git -C /tmp/bundle fetch -q --no-tags "$source" '+refs/*:refs/bundle/*'
     source=file:///tmp/bundle ;;
 esac
+case "$source" in
+  # Half a hash is enough for people, and not for fetching.
+  file://*) [ "${#commit}" -ge 40 ] || commit=$(git --git-dir="${source#file://}" rev-parse --verify -q "$commit^{commit}") ;;
+esac
 git init -q "$tree"
 cd "$tree"
 git fetch -q --no-tags --no-recurse-submodules --depth=1 "$source" "$commit"
@@ -66,6 +79,10 @@ rm -rf .git/FETCH_HEAD .git/ORIG_HEAD .git/logs .git/hooks .git/branches /tmp/bu
 /// What the project wants to have done before tests; files that it leaves are no work of a patch.
 const INSTALL_SCRIPT: &str = r#"exec 2>&1
 cd "$1"
+if [ -n "$BUG" ]; then
+  # What was there before is the solution.
+  { git apply "$BUG" && rm -rf .git "$BUG" && git init -q . && git add -A -f && git commit -q -m SWE-smith; } || exit 1
+fi
 eval "$PRE_INSTALL"
 git diff --quiet HEAD || git commit -q -a -m SWE-bench
 for file in $REQUIREMENTS; do
@@ -101,8 +118,8 @@ pub struct Prepared {
     pub from: String,
     /// The interpreter's own trees.
     pub trees: Vec<String>,
-    /// Where packages lie in the environment.
-    pub packages: String,
+    /// Where packages lie in the environment, if there is one.
+    pub packages: Option<String>,
 }
 
 impl Workshop {
@@ -125,9 +142,10 @@ impl Workshop {
         self.made.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The interpreter that a plan wants, or that there is none.
-    pub fn python(&self, plan: &Plan) -> Result<Found, SweError> {
-        self.engine.python(plan.python).ok_or(SweError::NoPython { major: plan.python.0, minor: plan.python.1 })
+    /// The interpreter that a plan wants, if it wants one.
+    pub fn python(&self, plan: &Plan) -> Result<Option<Found>, SweError> {
+        let Some((major, minor)) = plan.python else { return Ok(None) };
+        self.engine.python((major, minor)).map(Some).ok_or(SweError::NoPython { major, minor })
     }
 
     /// The repository at its commit, installed in its environment; made if it is not there yet.
@@ -137,12 +155,18 @@ impl Workshop {
             return Err(SweError::Commit(commit.chars().take(100).collect()));
         }
         let python = self.python(plan)?;
-        let (environment, packages) = (self.environment(plan, &python).await?, packages(plan.python));
+        let environment = match &python {
+            Some(python) => Some(self.environment(plan, python).await?),
+            None => None,
+        };
+        let mut trees = python.map(|python| python.roots).unwrap_or_default();
+        trees.extend(plan.trees.iter().cloned());
         let [install, pre_install] = [&plan.install, &plan.pre_install].map(|lines| lines.join("\n"));
         let requirements = plan.requirements.join(" ");
         let env = serde_json::to_string(&plan.env).unwrap_or_default();
+        let seen = trees.join("\n");
         let parts = [
-            environment.as_str(),
+            environment.as_deref().unwrap_or(&seen),
             CHECKOUT_SCRIPT,
             INSTALL_SCRIPT,
             commit,
@@ -150,19 +174,23 @@ impl Workshop {
             &pre_install,
             &requirements,
             &env,
+            plan.bug.as_deref().unwrap_or_default(),
         ];
         let tree = name("tree", &parts);
         let _alone = self.alone(&tree).await;
-        let prepared = Prepared { from: tree.clone(), trees: python.roots.clone(), packages };
+        let packages = plan.python.map(packages);
+        let prepared = Prepared { from: tree.clone(), trees: trees.clone(), packages };
         if self.is_kept(&tree) {
             return Ok(prepared);
         }
-        let checked_out = name("checkout", &[&environment, CHECKOUT_SCRIPT, commit]);
+        let below = environment.as_deref().unwrap_or_default();
+        let checked_out = name("checkout", &[below, CHECKOUT_SCRIPT, commit]);
         if !self.is_kept(&checked_out) {
-            self.check_out(&checked_out, &environment, repository, commit).await?;
+            self.check_out(&checked_out, environment, repository, commit).await?;
         }
         let offline = plan.offline || self.wheels.is_some();
         let mut env = self.commands(plan);
+        env.extend(plan.bug.iter().map(|_| ("BUG".to_owned(), format!("{ASIDE}/bug.diff"))));
         env.extend(
             [("PRE_INSTALL", pre_install), ("INSTALL", install), ("REQUIREMENTS", requirements)]
                 .map(|(k, v)| (k.to_owned(), v)),
@@ -173,9 +201,11 @@ impl Workshop {
         } else {
             env.extend(self.index());
         }
-        let mut trees = python.roots.clone();
         trees.extend(self.wheels.iter().map(|path| path.display().to_string()));
         let site = self.site(Some(checked_out), trees, way, env).await?;
+        if let Some(bug) = &plan.bug {
+            site.write(&format!("{ASIDE}/bug.diff"), bug.as_bytes()).await?;
+        }
         let said = site.run(script(INSTALL_SCRIPT, &[TREE])).await?;
         done(&said, "the project could not be installed")?;
         self.count();
@@ -183,10 +213,16 @@ impl Workshop {
         Ok(prepared)
     }
 
-    async fn check_out(&self, to: &str, on: &str, repository: &Repository, commit: &str) -> Result<(), SweError> {
+    async fn check_out(
+        &self,
+        to: &str,
+        on: Option<String>,
+        repository: &Repository,
+        commit: &str,
+    ) -> Result<(), SweError> {
         let way = if matches!(repository, Repository::Remote(_)) { Way::Index } else { Way::Closed };
         let env = BTreeMap::from([("GIT_TERMINAL_PROMPT", "0"), ("GIT_CONFIG_NOSYSTEM", "1")].map(own));
-        let site = self.site(Some(on.to_owned()), repository.trees(), way, env).await?;
+        let site = self.site(on, repository.trees(), way, env).await?;
         let said = site.run(script(CHECKOUT_SCRIPT, &[&repository.source(), commit, TREE])).await?;
         if !said.is_ok() {
             return Err(SweError::Checkout { commit: commit.to_owned(), why: said.last(3) });
@@ -212,8 +248,7 @@ impl Workshop {
         let way = if self.wheels.is_some() { Way::Closed } else { Way::Index };
         trees.extend(self.wheels.iter().map(|path| path.display().to_string()));
         env.extend(self.index());
-        // The pip that comes with these knows too few kinds of wheels.
-        let old = if plan.python < (3, 8) && self.wheels.is_none() { "1" } else { "" };
+        let old = if plan.python.is_some_and(|version| version < (3, 8)) { "1" } else { "" };
         env.extend([own(("OLD_PYTHON", old))]);
         let site = self.site(None, trees, way, env).await?;
         site.write("/work/pins.txt", format!("{pins}\n").trim_start().as_bytes()).await?;
@@ -228,8 +263,8 @@ impl Workshop {
             }
         })?;
         self.count();
-        site.keep(&environment, &format!("Python {}.{}, {} pins", plan.python.0, plan.python.1, plan.pins.len()))
-            .await?;
+        let (major, minor) = plan.python.unwrap_or_default();
+        site.keep(&environment, &format!("Python {major}.{minor}, {} pins", plan.pins.len())).await?;
         Ok(environment)
     }
 
@@ -252,7 +287,9 @@ impl Workshop {
 
     /// Environment of commands in a tree.
     pub fn commands(&self, plan: &Plan) -> BTreeMap<String, String> {
-        let path = format!("{ENVIRONMENT}/bin:/usr/local/bin:/usr/bin:/bin");
+        let mut folders = vec![format!("{ENVIRONMENT}/bin:/usr/local/bin:/usr/bin:/bin")];
+        folders.extend(plan.trees.iter().map(|tree| format!("{tree}/bin")));
+        let path = folders.join(":");
         let mut env = BTreeMap::from(
             [
                 ("PATH", path.as_str()),
@@ -355,7 +392,6 @@ fn limits() -> LimitsSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::site::ASIDE;
     use super::*;
 
     #[test]
