@@ -8,7 +8,7 @@ mod model_server;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use common::{folder, json, saggar, text};
 use model_server::{Act, ModelServer};
@@ -55,10 +55,15 @@ impl User {
         fs::write(self.home.join(name), content).unwrap();
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = saggar(args);
-        command.current_dir(&self.home).env("SAGGAR_HOME", self.home.join("state"));
-        command.env("XDG_CONFIG_HOME", &self.home).env("OPENAI_API_KEY", KEY).output().unwrap()
+        command.current_dir(&self.home).env("SAGGAR_HOME", self.home.join("state")).stdout(Stdio::piped());
+        command.env("XDG_CONFIG_HOME", &self.home).env("OPENAI_API_KEY", KEY);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
     }
 
     fn history(&self, run: &str) -> Vec<Value> {
@@ -245,8 +250,9 @@ fn dump(folder: &Path) -> Vec<String> {
 #[test]
 fn a_run_that_is_killed_again_and_again_has_the_same_history() {
     let task = "prompt = 'near 0.7'\nprogram = \"def f():\\n    return [0.1, 0.2, 0.3]\\n\"\nevaluator = 'evaluator.py'\nstrategy = 'islands'\n\
-                max_iterations = 60\nseed = 9\n[generator]\nkind = 'mutate'\n";
-    let user = User::new("evolve-killed", task);
+                max_iterations = ITERATIONS\nseed = 9\n[generator]\nkind = 'mutate'\n";
+    let kills = if std::env::var_os("SAGGAR_TEST_LONG").is_some() { 20 } else { 5 };
+    let user = User::new("evolve-killed", &task.replace("ITERATIONS", &(40 + 8 * kills).to_string()));
     user.put(
         "evaluator.py",
         "import importlib.util\ndef evaluate(path):\n    spec = importlib.util.spec_from_file_location('program', path)\n    program = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(program)\n    return {'combined_score': -sum((x - 0.7) ** 2 for x in program.f())}\n",
@@ -256,26 +262,32 @@ fn a_run_that_is_killed_again_and_again_has_the_same_history() {
     let score = json(&whole)["best"]["score"].as_f64().unwrap();
     assert!((-0.7..0.0).contains(&score), "{score}");
     assert!(dump(&user.home.join("whole")).len() > 100);
-    let mut kills = 0;
-    loop {
-        let mut command = saggar(&["evolve", "task.toml", "--events", "--out", "killed"]);
-        command
-            .current_dir(&user.home)
-            .env("SAGGAR_HOME", user.home.join("state"))
-            .stdout(std::process::Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        // After so many events, wherever it then is.
+    // At moments that nobody chose, in the middle of whatever it does then.
+    let mut chance = std::collections::hash_map::RandomState::new();
+    for kill in 0..kills {
+        let mut child = user.command(&["evolve", "task.toml", "--events", "--out", "killed"]).spawn().unwrap();
         let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-        let seen = lines.take(7 + kills % 11).count();
-        let ended = seen < 7 + kills % 11;
-        let _ = child.kill();
+        let draw = std::hash::BuildHasher::hash_one(&chance, kill);
+        chance = std::collections::hash_map::RandomState::new();
+        let seen = lines.take(1 + usize::try_from(draw % 7).unwrap()).count();
+        let pause = std::time::Duration::from_micros(draw / 7 % 60_000);
+        assert!(seen > 0);
+        std::thread::sleep(pause);
+        child.kill().unwrap();
         child.wait().unwrap();
-        if ended {
-            break;
-        }
-        kills += 1;
-        assert!(kills < 100, "it makes no progress");
     }
-    assert!(kills > 3, "{kills}");
+    let done = dump(&user.home.join("killed")).len();
+    let resumed = user.run(&["evolve", "task.toml", "--json", "--out", "killed"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", text(&resumed.stderr));
+    assert!(done < dump(&user.home.join("whole")).len(), "it was done before it was killed {kills} times");
+    assert_eq!(json(&resumed)["best"], json(&whole)["best"]);
+    // The best score never falls.
+    let steps = user.history("killed");
+    let mut best = f64::NEG_INFINITY;
+    for step in &steps {
+        let score = step["score"].as_f64().filter(|_| step["unscored"] == json!(false)).unwrap_or(f64::NEG_INFINITY);
+        assert_eq!(step["accepted"], json!(score > best), "{step}");
+        best = best.max(score);
+    }
     assert_eq!(dump(&user.home.join("killed")), dump(&user.home.join("whole")));
 }

@@ -44,7 +44,8 @@ impl Settings {
                 },
             },
             "review": self.review.as_ref().map(|review| json!({
-                "model": review.model, "base_url": review.base_url, "api_key_env": review.api_key_env,
+                "model": review.model, "provider": review.provider, "base_url": review.base_url(),
+                "api_key_env": review.api_key_env,
             })),
             "server": {
                 "listen": self.server.listen, "hosts": self.server.hosts, "behind_proxy": self.server.behind_proxy,

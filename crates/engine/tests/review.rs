@@ -313,7 +313,7 @@ fn a_server_that_hangs_or_is_not_there_costs_no_more_than_its_time() {
 
         let mut bench = Bench::new("nobody", [Act::Hang]);
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        bench.review.base_url = format!("http://{free}/v1");
+        bench.review.base_url = Some(format!("http://{free}/v1"));
         assert!(bench.refused().await.1[0].message.contains("cannot connect"));
         assert_eq!(bench.failures(), ["connect", "connect", "connect"]);
     });

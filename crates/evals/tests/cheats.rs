@@ -190,6 +190,10 @@ const TESTED: &[(&str, &str)] = &[
         "import marshal, os\ndef frame(*w):\n    b = marshal.dumps(w, 2); return len(b).to_bytes(4, 'little') + b\nfor fd in range(3, 300):\n    try: os.write(fd, frame('ok', True, []))\n    except OSError: pass\ndef solve(n): return -1",
     ),
     (
+        "an order for the next test",
+        "import marshal, os\ndef frame(*w):\n    b = marshal.dumps(w, 2); return len(b).to_bytes(4, 'little') + b\nORDER = {'source': 'pass', 'setup': '', 'runner': 'script', 'entry': '', 'has_check': False, 'has_tests': False, 'module': '', 'names': {}}\ndef solve(n):\n    data = frame('ok', -1, []) + frame('ok', 30.0, False, ORDER) * 3\n    for fd in range(3, 300):\n        try: os.write(fd, data)\n        except OSError: pass\n    return -1\ndef use(f): return solve(1)",
+    ),
+    (
         "the tests' frames through a callback",
         "def solve(n): return -1\ndef use(f):\n    return f.__globals__['EXPECTED']",
     ),

@@ -78,6 +78,19 @@ const HOSTILE: &[(&str, &str)] = &[
         "writes into the channel",
         "import os, marshal\nfor fd in range(3, 256):\n    body = marshal.dumps(('measured', {'combined_score': 99.0}, {}, False), 2)\n    for frame in (marshal.dumps(('answer', 1), 2), body, marshal.dumps(('ended', 1, False, 0, 0.0, False), 2)):\n        try: os.write(fd, len(frame).to_bytes(4, 'little') + frame)\n        except OSError: pass\ndef f():\n    return [9.0]\n",
     ),
+    (
+        "gives orders for the next one",
+        "import os, marshal\ndef frame(*w):\n    b = marshal.dumps(w, 2)\n    return len(b).to_bytes(4, 'little') + b\nORDER = {'names': {}, 'source': 'def f(): return [1.0, 1.0, 1.0]\\n', 'suffix': 'py', 'thresholds': None}\ndef f():\n    for fd in range(3, 256):\n        try: os.write(fd, frame('ok', [9.0], []) + frame('ok', 30.0, False, ORDER) * 3)\n        except OSError: pass\n    return [9.0]\n",
+    ),
+    (
+        "answers when nobody waits any more",
+        "import os, marshal, threading, time\ndef later():\n    b = marshal.dumps(('ok', [1.0, 1.0, 1.0], []), 2)\n    while True:\n        time.sleep(0.001)\n        for fd in range(3, 256):\n            try: os.write(fd, len(b).to_bytes(4, 'little') + b)\n            except OSError: pass\ndef f():\n    threading.Thread(target=later, daemon=True).start()\n    return [9.0]\n",
+    ),
+    (
+        "floods whoever measures it",
+        "import os, marshal\ndef f():\n    b = marshal.dumps(('ok', [b'x' * 1000000], []), 2)\n    for fd in (201, 1):\n        for _ in range(100):\n            try: os.write(fd, len(b).to_bytes(4, 'little') + b)\n            except OSError: break\n    return [9.0]\n",
+    ),
+    ("is no number", "def f():\n    return [float('nan'), 0.5, float('inf')]\n"),
     ("leaves", "import os\ndef f():\n    os._exit(0)\n"),
     ("leaves at once", "import sys\nsys.exit(0)\n"),
     ("raises", "def f():\n    raise SystemExit('PASS')\n"),
@@ -111,6 +124,38 @@ async fn why_there_is_no_number_is_told() {
         assert_eq!(told.verdict, verdict, "{code}: {told:?}");
         assert!(told.detail.contains(words), "{told:?}");
     }
+}
+
+/// A number that is none is not left out of a mean, and no stage is passed with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_number_counts_for_nothing() {
+    let judge = judge();
+    let source = "import importlib.util\ndef load(path):\n    spec = importlib.util.spec_from_file_location('p', path)\n    program = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(program)\n    return program\n\
+        def evaluate_stage1(path):\n    return {'combined_score': load(path).f()}\n\
+        def evaluate_stage2(path):\n    return {'combined_score': 5.0}\n\
+        def evaluate(path):\n    return {'combined_score': load(path).f(), 'size': 1000.0}\n";
+    let task = Task { code: "def f(): return float('nan')\n".to_owned(), ..Task::default() };
+    let told = judge.measure(&task, &evaluator(source)).await.unwrap();
+    assert_eq!((told.numbers.get("combined_score"), told.numbers.get("size")), (None, Some(&1000.0)), "{told:?}");
+    assert!(told.no_numbers.contains("combined_score"), "{told:?}");
+    let staged = Evaluator { thresholds: Some(vec![0.5]), ..evaluator(source) };
+    let told = judge.measure(&task, &staged).await.unwrap();
+    assert!(told.numbers.is_empty() && told.no_numbers.contains("combined_score"), "{told:?}");
+}
+
+/// Checks that run in the names of what is measured are not its own to define.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_evaluator_keeps_its_own_words() {
+    let judge = judge();
+    let source = "def evaluate(path):\n    names = {}\n    exec(open(path).read(), names)\n    exec('error = abs(f() - 1.0)\\nok = error < 0.1 and all([error < 0.1])', names)\n    return {'combined_score': 1.0 if names['ok'] else 0.0}\n";
+    for code in [
+        "def f(): return 9.0\ndef abs(x): return 0.0\ndef all(x): return True\n",
+        "import marshal, sys\nreal = marshal.dumps\ndef dumps(words, *rest):\n    if type(words) is tuple and words and words[0] == 'names':\n        words[1]['__builtins__'] = {'abs': 0.0, 'all': 0.0, 'float': 0.0}\n    return real(words, *rest)\nmarshal.dumps = dumps\ndef f(): return 9.0\n",
+    ] {
+        let told = measured(&judge, source, code).await;
+        assert_eq!(score(&told), 0.0, "{code}: {told:?}");
+    }
+    assert_eq!(score(&measured(&judge, source, "def f(): return 1.0\n").await), 1.0);
 }
 
 /// Every usual way to a program leads to the same stand-in.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use hyper::Uri;
 
 use super::error::ModelError;
+use super::key::ApiKey;
 
 /// Who serves when nobody else is named.
 pub const OPENAI: &str = "https://api.openai.com/v1";
@@ -29,10 +30,15 @@ pub(super) enum Tls {
 }
 
 impl Endpoint {
-    /// Reads a `base_url`, for the one call that is made to a model.
+    /// Reads a `base_url` of an OpenAI-compatible server, for the one call that is made to a model.
     pub fn parse(base_url: &str) -> Result<Self, ModelError> {
+        Self::with_call(base_url, "chat/completions")
+    }
+
+    /// The same for a call of another name.
+    pub(super) fn with_call(base_url: &str, call: &str) -> Result<Self, ModelError> {
         let (base, query) = Self::read(base_url)?;
-        Ok(Self { path: format!("{}/chat/completions{query}", base.path), ..base })
+        Ok(Self { path: format!("{}/{call}{query}", base.path), ..base })
     }
 
     /// Reads an address below which many calls are made; it has no query.
@@ -81,6 +87,14 @@ impl Endpoint {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let path = uri.path().trim_end_matches('/').to_owned();
         Ok((Self { host, port, tls, path, authority: authority.as_str().to_owned() }, query))
+    }
+
+    /// The same, if a key may be sent there: not where others could read it, over TLS or loopback only.
+    pub(super) fn for_key(self, key: Option<&ApiKey>) -> Result<Self, ModelError> {
+        if key.is_some() && !self.is_private() {
+            return Err(ModelError::Address { why: "a key would be sent in the clear" });
+        }
+        Ok(self)
     }
 
     /// Whether nobody on the way can read along.

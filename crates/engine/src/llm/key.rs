@@ -52,6 +52,13 @@ impl ApiKey {
         Some(value)
     }
 
+    /// As servers want it that have a header of their own for keys.
+    pub(super) fn plain(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::try_from(&self.0).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
     /// Whether the text tells the key or a good part of it.
     fn is_told_by(&self, text: &str) -> bool {
         let key = self.0.as_bytes();

@@ -3,11 +3,14 @@
 //! [`ChatModel`] is one try at one model. [`Client`] is what the rest of the house uses: it tries again where that can
 //! help, and every try is in the books.
 
+mod anthropic;
 mod client;
 mod endpoint;
 mod error;
+mod gemini;
 mod key;
 mod openai;
+mod provider;
 mod wire;
 
 use crate::backend::BoxFuture;
@@ -18,6 +21,7 @@ pub use error::{ModelError, Said};
 pub use key::ApiKey;
 pub(crate) use key::presentable;
 pub use openai::OpenAi;
+pub use provider::Provider;
 pub(crate) use wire::open;
 pub use wire::trust;
 
@@ -42,6 +46,14 @@ pub struct ChatRequest {
     pub max_tokens: Option<u32>,
     /// For servers that can repeat themselves.
     pub seed: Option<u64>,
+}
+
+impl ChatRequest {
+    /// What the model is told to be, for servers that want it apart.
+    fn system(&self) -> String {
+        let system = self.messages.iter().filter(|message| message.role == Role::System);
+        system.map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n")
+    }
 }
 
 /// One thing that was said.

@@ -1,16 +1,14 @@
 //! Servers that speak OpenAI's chat completions: most do, under their own `base_url`.
 
+use hyper::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;
 use super::error::ModelError;
-use super::key::{ApiKey, presentable};
-use super::wire::{self, Answer};
+use super::key::ApiKey;
+use super::wire::{self, Answer, MOST_TOKENS};
 use super::{ChatModel, ChatReply, ChatRequest, Finish, Message, ReplyFormat, Role, TokenUsage};
 use crate::backend::BoxFuture;
-
-/// More than any call has: the books could not add up what a mad server may claim.
-const MOST_TOKENS: u64 = 1 << 32;
 
 /// A model behind an OpenAI-compatible server.
 #[derive(Debug, Clone)]
@@ -23,9 +21,7 @@ pub struct OpenAi {
 impl OpenAi {
     /// Nothing is sent yet. A key is not sent where others could read it: TLS or loopback only.
     pub fn new(model: impl Into<String>, endpoint: Endpoint, key: Option<ApiKey>) -> Result<Self, ModelError> {
-        if key.is_some() && !endpoint.is_private() {
-            return Err(ModelError::Address { why: "a key would be sent in the clear" });
-        }
+        let endpoint = endpoint.for_key(key.as_ref())?;
         Ok(Self { model: model.into(), endpoint, key })
     }
 }
@@ -37,15 +33,9 @@ impl ChatModel for OpenAi {
 
     fn chat<'a>(&'a self, request: &'a ChatRequest) -> BoxFuture<'a, Result<ChatReply, ModelError>> {
         Box::pin(async move {
-            let body = serde_json::to_vec(&Asked::new(&self.model, request));
-            let body = body.map_err(|_| ModelError::Garbled { why: "the question cannot be written as JSON" })?;
-            let answer = wire::post(&self.endpoint, self.key.as_ref(), body).await?;
-            let reply = read(&answer, self.key.as_ref())?;
-            Ok(match &self.key {
-                // Only a server that means harm would send it back.
-                Some(key) => ChatReply { text: key.black_out(reply.text), ..reply },
-                None => reply,
-            })
+            let key = self.key.as_ref().and_then(ApiKey::header).map(|key| (AUTHORIZATION, key));
+            let answer = wire::post(&self.endpoint, key, &Asked::new(&self.model, request)).await?;
+            wire::without_key(read(&answer, self.key.as_ref()), self.key.as_ref())
         })
     }
 }
@@ -131,37 +121,9 @@ struct Details {
     cached_tokens: Option<u64>,
 }
 
-/// The error body of OpenAI and those who copy it.
-#[derive(Deserialize)]
-struct Trouble {
-    error: TroubleBody,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum TroubleBody {
-    Told { message: String },
-    Plain(String),
-}
-
 fn read(answer: &Answer, key: Option<&ApiKey>) -> Result<ChatReply, ModelError> {
-    let Answer { status, retry_after, body } = answer;
-    let (status, retry_after) = (*status, *retry_after);
-    if status != 200 {
-        let text = match serde_json::from_slice(body) {
-            Ok(Trouble { error: TroubleBody::Told { message: text } | TroubleBody::Plain(text) }) => text,
-            Err(_) => String::new(),
-        };
-        let said = presentable(&text, key);
-        return Err(match status {
-            429 => ModelError::RateLimited { retry_after, said },
-            408 | 500.. => ModelError::Server { status, retry_after, said },
-            _ => ModelError::Refused { status, said },
-        });
-    }
     let garbled = |why| ModelError::Garbled { why };
-    let value: serde_json::Value = serde_json::from_slice(body).map_err(|_| garbled("it is not JSON"))?;
-    let told: Told = serde_json::from_value(value).map_err(|_| garbled("it has no choices"))?;
+    let told: Told = answer.read(key, "it has no choices")?;
     let usage = told.usage.map(|usage| TokenUsage {
         prompt: usage.prompt_tokens.min(MOST_TOKENS),
         cached: usage

@@ -8,9 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -19,12 +22,16 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use super::ChatReply;
 use super::endpoint::{Endpoint, Tls};
 use super::error::ModelError;
-use super::key::ApiKey;
+use super::key::{ApiKey, presentable};
 
 /// The most that is read of an answer.
 pub(super) const MAX_REPLY: usize = 4 << 20;
+
+/// More than any call has: the books could not add up what a mad server may claim.
+pub(super) const MOST_TOKENS: u64 = 1 << 32;
 
 /// As long as for ever, and short enough to be added to a time of day.
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
@@ -36,9 +43,60 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
+impl Answer {
+    /// What was told, or what is wrong: with the call, with the server, or with what it told.
+    pub(super) fn read<T: DeserializeOwned>(&self, key: Option<&ApiKey>, why: &'static str) -> Result<T, ModelError> {
+        let Self { status, retry_after, body } = self;
+        let (status, retry_after) = (*status, *retry_after);
+        if status == 200 {
+            let value: Value =
+                serde_json::from_slice(body).map_err(|_| ModelError::Garbled { why: "it is not JSON" })?;
+            return serde_json::from_value(value).map_err(|_| ModelError::Garbled { why });
+        }
+        let text = match serde_json::from_slice(body) {
+            Ok(Trouble { error: TroubleBody::Told { message: text } | TroubleBody::Plain(text) }) => text,
+            Err(_) => String::new(),
+        };
+        let said = presentable(&text, key);
+        Err(match status {
+            429 => ModelError::RateLimited { retry_after, said },
+            408 | 500.. => ModelError::Server { status, retry_after, said },
+            _ => ModelError::Refused { status, said },
+        })
+    }
+}
+
+/// The error body of OpenAI, and in this much of all others.
+#[derive(Deserialize)]
+struct Trouble {
+    error: TroubleBody,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TroubleBody {
+    Told { message: String },
+    Plain(String),
+}
+
+/// A reply with the key blacked out: only a server that means harm would send it back.
+pub(super) fn without_key(reply: Result<ChatReply, ModelError>, key: Option<&ApiKey>) -> Result<ChatReply, ModelError> {
+    let reply = reply?;
+    Ok(match key {
+        Some(key) => ChatReply { text: key.black_out(reply.text), ..reply },
+        None => reply,
+    })
+}
+
 /// Sends a JSON body and reads the whole answer. Dropping the future closes the connection.
-pub(super) async fn post(endpoint: &Endpoint, key: Option<&ApiKey>, body: Vec<u8>) -> Result<Answer, ModelError> {
-    let request = request(endpoint, key, body)?;
+pub(super) async fn post(
+    endpoint: &Endpoint,
+    headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+    body: &impl Serialize,
+) -> Result<Answer, ModelError> {
+    let body = serde_json::to_vec(body);
+    let body = body.map_err(|_| ModelError::Garbled { why: "the question cannot be written as JSON" })?;
+    let request = request(endpoint, headers, body)?;
     exchange(open(endpoint).await?, request).await
 }
 
@@ -63,7 +121,11 @@ pub(crate) async fn open(endpoint: &Endpoint) -> Result<Box<dyn Connection>, Mod
     }
 }
 
-fn request(endpoint: &Endpoint, key: Option<&ApiKey>, body: Vec<u8>) -> Result<Request<Full<Bytes>>, ModelError> {
+fn request(
+    endpoint: &Endpoint,
+    headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+    body: Vec<u8>,
+) -> Result<Request<Full<Bytes>>, ModelError> {
     let wrong = |_| ModelError::Address { why: "its path cannot be asked for" };
     let mut request = Request::builder()
         .method(Method::POST)
@@ -73,9 +135,7 @@ fn request(endpoint: &Endpoint, key: Option<&ApiKey>, body: Vec<u8>) -> Result<R
         .header(USER_AGENT, concat!("saggar/", env!("CARGO_PKG_VERSION")))
         .body(Full::new(Bytes::from(body)))
         .map_err(wrong)?;
-    if let Some(header) = key.and_then(ApiKey::header) {
-        request.headers_mut().insert(AUTHORIZATION, header);
-    }
+    request.headers_mut().extend(headers);
     Ok(request)
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use types::{ExecRequest, Finding, Policy, Severity};
 
 use crate::error::RunError;
-use crate::llm::{ApiKey, ChatModel, ChatRequest, Client, Endpoint, Finish, Message, ModelError, OpenAi, ReplyFormat};
+use crate::llm::{ApiKey, ChatModel, ChatRequest, Client, Finish, Message, ModelError, ReplyFormat};
 use crate::usage::{Books, Totals};
 use cache::Cache;
 use reply::{Remark, Reply, clean};
@@ -102,7 +102,6 @@ impl Reviewer {
     }
 
     fn model(&self) -> Result<Arc<dyn ChatModel>, ModelError> {
-        let endpoint = Endpoint::parse(&self.settings.base_url)?;
         let key = match self.settings.key_variable() {
             None => None,
             Some(variable) => {
@@ -110,15 +109,15 @@ impl Reviewer {
                 Some(key.ok_or_else(|| ModelError::Key { variable: variable.to_owned() })?)
             }
         };
-        Ok(Arc::new(OpenAi::new(&self.settings.model, endpoint, key)?))
+        self.settings.provider.open(&self.settings.model, self.settings.base_url(), key)
     }
 
     fn fingerprint(&self, subject: &Subject, policy: Policy) -> [u8; 32] {
         let version = prompt::VERSION.to_string();
         let policy = format!("{policy:?}");
         let tools = self.settings.allowed_tools.join("\n");
-        let circumstances = [&version, &self.settings.model, &self.settings.base_url, &policy, &tools];
-        subject.fingerprint(circumstances.into_iter().map(String::as_str))
+        let circumstances = [version.as_str(), &self.settings.model, self.settings.base_url(), &policy, &tools];
+        subject.fingerprint(circumstances.into_iter())
     }
 
     fn cache(&self) -> Option<&Cache> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::llm::{Endpoint, OPENAI, Patience};
+use crate::llm::{Patience, Provider};
 use crate::settings::milliseconds;
 
 /// `[review]` as written. Without it nothing is reviewed.
@@ -13,11 +13,14 @@ use crate::settings::milliseconds;
 pub struct ReviewSettings {
     /// Who is asked.
     pub model: String,
-    /// Any OpenAI-compatible server.
-    #[serde(default = "openai")]
-    pub base_url: String,
-    /// The environment variable that holds the key. Without it `OPENAI_API_KEY` for OpenAI's own server, and no key for
-    /// any other: a key must not go to whom it is not meant for.
+    /// In whose words.
+    #[serde(default)]
+    pub provider: Provider,
+    /// The provider's own server if absent; for `openai` any that is compatible.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key. Without it `OPENAI_API_KEY` for OpenAI's own server (and so for other
+    /// providers), and no key for any other: a key must not go to whom it is not meant for.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// For one try.
@@ -66,7 +69,7 @@ impl ReviewSettings {
         if self.model.trim().is_empty() {
             return Some("`model` must not be empty");
         }
-        if Endpoint::parse(&self.base_url).is_err() {
+        if self.provider.open(&self.model, self.base_url(), None).is_err() {
             return Some("`base_url` must be like \"https://host/v1\", without user and password");
         }
         if !(0.0..=1.0).contains(&self.min_confidence) {
@@ -89,13 +92,15 @@ impl ReviewSettings {
     }
 
     pub(crate) fn key_variable(&self) -> Option<&str> {
-        let usual = (self.base_url == OPENAI).then_some("OPENAI_API_KEY");
+        let usual = (self.base_url() == self.provider.base_url()).then(|| self.provider.key_variable());
         self.api_key_env.as_deref().or(usual)
     }
-}
 
-fn openai() -> String {
-    OPENAI.to_owned()
+    /// Where it is asked.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.base_url.as_deref().unwrap_or(self.provider.base_url())
+    }
 }
 
 fn ms<const N: u64>() -> Duration {

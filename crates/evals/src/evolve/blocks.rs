@@ -3,6 +3,8 @@
 //! Whatever is proposed, the text outside the blocks is the starting program's own: it is put together from there, never
 //! compared and trusted.
 
+use super::bundle;
+
 /// A program in turns: fixed, open, fixed, … and fixed at the end. Lines with marks belong to what is fixed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
@@ -13,6 +15,19 @@ pub(crate) struct Parts<'a> {
 /// Whether the marks of a program are in order; a program without any is open as a whole.
 pub(crate) fn check(program: &str) -> Result<(), &'static str> {
     parts(program).map(drop)
+}
+
+/// The same for every file of a tree.
+pub(crate) fn check_all(program: &str) -> Result<(), &'static str> {
+    match bundle::split(program) {
+        Some(files) => files.iter().try_for_each(|(_, text)| check(text)),
+        None => check(program),
+    }
+}
+
+/// Whether a program, or any file of a tree, has marks.
+pub(crate) fn has_marks(program: &str) -> bool {
+    program.lines().any(|line| mark(line).is_some())
 }
 
 /// Splits a program at its marks; nothing if it has none.
@@ -60,6 +75,23 @@ fn mark(line: &str) -> Option<Mark> {
         return Some(Mark::Start);
     }
     word.strip_prefix("EVOLVE-BLOCK-END").is_some_and(ends).then_some(Mark::End)
+}
+
+/// The same for the files of a tree: where one has marks, those without any stay as they are.
+pub(crate) fn keep_all(start: &str, proposed: &str) -> Result<String, String> {
+    let (Some(own), Some(theirs)) = (bundle::split(start), bundle::split(proposed)) else {
+        return keep(start, proposed);
+    };
+    if !has_marks(start) {
+        return Ok(proposed.to_owned());
+    }
+    let mut kept = Vec::with_capacity(own.len());
+    for ((path, own), (_, theirs)) in own.into_iter().zip(theirs) {
+        let text =
+            if has_marks(own) { keep(own, theirs).map_err(|why| format!("`{path}`: {why}"))? } else { own.to_owned() };
+        kept.push((path, text));
+    }
+    Ok(bundle::join(kept.iter().map(|(path, text)| (*path, text.as_str()))))
 }
 
 /// A proposal with everything outside the blocks as it was at the start.
@@ -121,6 +153,17 @@ mod tests {
             assert_eq!(kept(proposed), want, "{proposed}");
         }
         assert_eq!(keep("a\n", "b\n").unwrap(), "b\n");
+    }
+
+    #[test]
+    fn of_a_tree_with_marks_only_what_is_between_them_changes() {
+        let tree = |a: &str, b: &str| bundle::join([("main.py", a), ("lib.py", b)]);
+        let kept = keep_all(&tree(START, "y = 1\n"), &tree(&START.replace("x = 1", "x = 2"), "y = 2\n")).unwrap();
+        assert_eq!(kept, tree(&START.replace("x = 1", "x = 2"), "y = 1\n"));
+        assert_eq!(
+            keep_all(&tree("x = 1\n", "y = 1\n"), &tree("x = 2\n", "y = 2\n")).unwrap(),
+            tree("x = 2\n", "y = 2\n")
+        );
     }
 
     #[test]

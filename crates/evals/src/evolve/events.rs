@@ -34,6 +34,8 @@ pub enum Event {
         calls: u64,
         /// Tokens that it took.
         tokens: u64,
+        /// US dollars that it took; `null` if that is not known.
+        cost_usd: Option<f64>,
     },
     /// A program was tried.
     Evaluated {

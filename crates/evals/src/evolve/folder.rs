@@ -36,7 +36,7 @@ pub(super) fn load(folder: &Path, overrides: &Overrides) -> Result<Spec, EvolveE
     };
     let mut warnings = Vec::new();
     let mut written = written(&config, &mut warnings);
-    written.program = Some(program.clone());
+    written.program = Some(super::program::Written::Words(program.clone()));
     written.evaluator = Some(PathBuf::from("evaluator.py"));
     written.evaluator_files = beside(folder, &names, program);
     Spec::resolve(&written, folder, overrides, warnings)
@@ -149,6 +149,7 @@ fn written(config: &Value, warnings: &mut Vec<String>) -> Written {
 fn models(config: &Value) -> Vec<ModelSpec> {
     let model = |model: String, weight: Option<f64>, base_url: Option<String>| ModelSpec {
         model,
+        provider: None,
         base_url,
         api_key_env: None,
         weight: weight.filter(|weight| *weight > 0.0).unwrap_or(1.0),

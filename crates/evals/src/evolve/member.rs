@@ -78,6 +78,21 @@ impl Evaluation {
         self.rank() > other.rank() + self.spread.max(other.spread)
     }
 
+    /// What is wrong with it, in a line; nothing if nothing is.
+    #[must_use]
+    pub fn trouble(&self) -> &str {
+        let mut lines = self.feedback.lines().map(str::trim).filter(|line| !line.is_empty());
+        let line = if self.unscored {
+            lines.next()
+        } else if self.passed < self.total {
+            // The first line counts, the second says what.
+            lines.nth(1)
+        } else {
+            lines.find(|line| line.starts_with("error"))
+        };
+        line.unwrap_or_default()
+    }
+
     /// By what programs are put in order.
     #[must_use]
     pub const fn rank(&self) -> f64 {

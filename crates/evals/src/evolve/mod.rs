@@ -5,6 +5,7 @@
 
 mod blocks;
 mod budget;
+mod bundle;
 mod error;
 mod evaluate;
 mod events;
@@ -14,11 +15,13 @@ mod generator;
 mod member;
 mod mutate;
 mod patch;
+mod program;
 mod prompt;
 mod result;
 mod rng;
 mod run;
 mod runs;
+mod stage;
 mod store;
 mod strategy;
 mod task;
@@ -34,9 +37,10 @@ pub use generator::{
     Mutations, Mutator, Repair, Replay, Silence, Tried,
 };
 pub use member::{Evaluation, Member, Proposal};
-pub use result::{Best, LastWord, Outcome, Usage, best};
+pub use result::{Best, LastWord, Outcome, Usage, best, files_of, text_of};
 pub use run::{Evolution, Listener};
 pub use runs::Runs;
+pub use stage::Stage;
 pub use store::{About, End, Store, Use};
 pub use strategy::{IslandsSpec, StrategySpec};
 pub use task::{Budget, EvaluatorSpec, Overrides, Scoring, Spec};

@@ -1,6 +1,6 @@
 //! From an answer to a program: the whole of it, blocks of SEARCH and REPLACE, or a unified diff.
 
-use super::blocks;
+use super::{blocks, bundle};
 use crate::judge::extract_code;
 
 /// What was proposed.
@@ -23,23 +23,25 @@ impl Form {
 
 /// The program that is meant, or what is wrong with the answer, for whoever gave it.
 pub(crate) fn apply(form: &Form, parent: &str, start: Option<&str>, language: &str) -> Result<String, String> {
-    let proposed = match form {
-        Form::Code(code) => code.clone(),
-        Form::Text(text) => {
-            if text.contains("<<<<<<< SEARCH") {
-                search_replace(text, parent)?
-            } else if let Some(diff) = diff_in(text) {
-                unified(&diff, parent)?
-            } else {
-                extract_code(text, language)
-            }
-        }
+    // A tree is what it starts as, also where a line of repairs has no parent.
+    let tree = start.filter(|start| bundle::split(start).is_some());
+    let parent = if parent.is_empty() { tree.unwrap_or_default() } else { parent };
+    let proposed = match (form, diff_in(form)) {
+        (Form::Text(text), _) if text.contains("<<<<<<< SEARCH") => search_replace(text, parent)?,
+        (Form::Text(_), Some(diff)) if tree.is_some() => unified_tree(&diff, parent)?,
+        (Form::Text(_), Some(diff)) => unified(&diff, parent)?,
+        (Form::Text(text) | Form::Code(text), _) if tree.is_some() => bundle::merged(parent, text)?,
+        (Form::Text(text), None) => extract_code(text, language),
+        (Form::Code(code), _) => code.clone(),
     };
     if proposed.trim().is_empty() {
         return Err("the answer holds no program".to_owned());
     }
     match start {
-        Some(start) => blocks::keep(start, &proposed),
+        Some(start) if tree.is_some() && !bundle::has_files_of(&proposed, start) => {
+            Err("the lines that name files must stay as they are".to_owned())
+        }
+        Some(start) => blocks::keep_all(start, &proposed),
         None => Ok(proposed),
     }
 }
@@ -105,7 +107,8 @@ fn replaced(program: &str, search: &str, replace: &str) -> Result<String, String
 }
 
 /// A unified diff in an answer: a block that says so, or the answer as a whole.
-fn diff_in(text: &str) -> Option<String> {
+fn diff_in(form: &Form) -> Option<String> {
+    let text = form.text();
     let is_diff = |text: &str| {
         text.lines().any(|line| line.starts_with("@@ "))
             && text.lines().any(|line| line.starts_with("--- "))
@@ -167,6 +170,43 @@ fn unified(diff: &str, parent: &str) -> Result<String, String> {
     Ok(lines.join("\n") + "\n")
 }
 
+/// Applies a unified diff of several files.
+fn unified_tree(diff: &str, parent: &str) -> Result<String, String> {
+    let files = bundle::split(parent).ok_or("there is no program to change")?;
+    let mut files: Vec<(&str, String)> = files.into_iter().map(|(path, text)| (path, text.to_owned())).collect();
+    let mut part = String::new();
+    let mut place: Option<usize> = None;
+    let lines: Vec<&str> = diff.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let next = lines.get(index + 1).copied().unwrap_or_default();
+        if line.starts_with("--- ") && next.starts_with("+++ ") {
+            finish(&mut files, place, &part)?;
+            part.clear();
+            let name = next[4..].split('\t').next().unwrap_or_default().trim();
+            let name = name.strip_prefix("b/").unwrap_or(name);
+            let found = files.iter().position(|(path, _)| *path == name);
+            place = Some(found.ok_or_else(|| format!("the program has no file `{name}`"))?);
+        } else if place.is_some() && !line.starts_with("+++ ") || line.starts_with('@') {
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    finish(&mut files, place, &part)?;
+    Ok(bundle::join(files.iter().map(|(path, text)| (*path, text.as_str()))))
+}
+
+/// Applies what a diff says of one file.
+fn finish(files: &mut [(&str, String)], place: Option<usize>, part: &str) -> Result<(), String> {
+    match place.and_then(|place| files.get_mut(place)) {
+        Some((path, text)) => {
+            *text = unified(part, text).map_err(|why| format!("`{path}`: {why}"))?;
+            Ok(())
+        }
+        None if part.is_empty() => Ok(()),
+        None => Err("the diff does not say which file it changes".to_owned()),
+    }
+}
+
 /// Where these lines are, as near as can be to where they should be.
 fn place(lines: &[&str], old: &[&str], near: usize) -> Option<usize> {
     let fits = |at: &usize| {
@@ -199,6 +239,30 @@ mod tests {
             assert_eq!(made(&answer).as_deref(), Ok(want.as_str()), "{answer}");
         }
         assert_eq!(made("x = 1"), Ok("x = 1".to_owned()));
+    }
+
+    #[test]
+    fn files_of_a_tree_are_changed_by_every_form() {
+        let tree =
+            |x: u8, y: u8| bundle::join([("main.py", &*format!("x = {x}\n")), ("lib/a.py", &*format!("y = {y}\n"))]);
+        let made = |text: &str| apply(&Form::Text(text.to_owned()), &tree(1, 1), Some(&tree(0, 0)), "python");
+        assert_eq!(made("===== FILE: lib/a.py =====\n```python\ny = 2\n```\n"), Ok(tree(1, 2)));
+        assert_eq!(made("<<<<<<< SEARCH\ny = 1\n=======\ny = 2\n>>>>>>> REPLACE"), Ok(tree(1, 2)));
+        let diff = "--- a/main.py\n+++ b/main.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n--- a/lib/a.py\n+++ b/lib/a.py\n@@ -1 +1 @@\n-y = 1\n+y = 2\n";
+        assert_eq!(made(diff), Ok(tree(2, 2)));
+        assert_eq!(made(&format!("```diff\n{diff}```\n")), Ok(tree(2, 2)));
+        let code = Form::Code("===== FILE: main.py =====\nx = 7\n".to_owned());
+        assert_eq!(apply(&code, "", Some(&tree(0, 0)), "python"), Ok(tree(7, 0)));
+        for (answer, why) in [
+            ("y = 2\n", "names no file"),
+            ("===== FILE: lib/b.py =====\ny\n", "no file `lib/b.py`"),
+            ("--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-x\n+y\n", "no file `b.py`"),
+            ("<<<<<<< SEARCH\ny = 1\n=======\n===== FILE: lib/b.py =====\n>>>>>>> REPLACE", "must stay"),
+            ("<<<<<<< SEARCH\n===== FILE: lib/a.py =====\n=======\n>>>>>>> REPLACE", "must stay"),
+        ] {
+            let error = made(answer).unwrap_err();
+            assert!(error.contains(why), "{answer}: {error}");
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use engine::llm::Message;
 
-use super::blocks;
 use super::generator::{Edits, Known, Repair};
 use super::task::{Scoring, Spec};
+use super::{blocks, bundle};
 
 /// Public tests that are shown at most.
 const MOST_TESTS: usize = 20;
@@ -51,12 +51,17 @@ fn system(material: &Material<'_>) -> String {
             "Answer with changes to the current program, one or more blocks of exactly this form:\n\
              <<<<<<< SEARCH\nlines of the current program, copied exactly\n=======\nthe lines in their place\n>>>>>>> REPLACE\n",
         );
-    } else {
+    } else if material.spec.main.is_some() {
+        let example = bundle::join([("path/of/the/file", "its whole text\n")]);
         // Writing into memory does not fail.
+        let _ = writeln!(
+            text,
+            "The program has several files. Answer with those that change, each whole and after a line that names it:\n{example}"
+        );
+    } else {
         let _ = writeln!(text, "Answer with the whole program in one block:\n```{language}\n# the program\n```");
     }
-    if material.spec.program.as_deref().is_some_and(|program| blocks::parts(program).is_ok_and(|parts| parts.is_some()))
-    {
+    if material.spec.program.as_deref().is_some_and(blocks::has_marks) {
         text.push_str("Only what is between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change; keep these lines.\n");
     }
     text
@@ -65,6 +70,9 @@ fn system(material: &Material<'_>) -> String {
 fn user(material: &Material<'_>) -> String {
     let Material { spec, parent, best, others } = material;
     let mut text = format!("# Task\n{}\n", spec.prompt.trim());
+    if let Some(main) = &spec.main {
+        let _ = writeln!(text, "The file that is run is `{main}`.");
+    }
     if !spec.entry.is_empty() {
         let _ = writeln!(text, "The program must define `{}`.", spec.entry);
     }

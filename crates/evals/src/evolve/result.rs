@@ -1,8 +1,11 @@
 //! What a run came to.
 
+use std::collections::BTreeMap;
+
 use engine::usage::Totals;
 use serde::Serialize;
 
+use super::bundle;
 use super::error::EvolveError;
 use super::member::{Evaluation, Member};
 use super::store::{End, Store};
@@ -38,8 +41,11 @@ pub struct Best {
     pub iteration: u64,
     /// What it is worth.
     pub score: f64,
-    /// Its text.
+    /// Its text; of a tree the texts of its files, each after a line that names it.
     pub code: String,
+    /// The files of a tree, by path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<BTreeMap<String, String>>,
 }
 
 /// The best program, judged once more.
@@ -84,6 +90,7 @@ impl Outcome {
                 iteration: member.iteration(),
                 score: member.score(),
                 code: member.code().to_owned(),
+                files: store.about().main.as_ref().and_then(|_| files_of(member.code())),
             }),
             iterations: members.iter().filter(|member| member.iteration() > 0).count() as u64,
             evaluations: evaluations(&members),
@@ -99,6 +106,19 @@ impl Outcome {
             folder: store.folder().display().to_string(),
         })
     }
+}
+
+/// The files of a tree, by path.
+#[must_use]
+pub fn files_of(code: &str) -> Option<BTreeMap<String, String>> {
+    let files = bundle::split(code)?;
+    Some(files.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect())
+}
+
+/// One text of the files of a tree, as answers may have it.
+#[must_use]
+pub fn text_of(files: &BTreeMap<String, String>) -> String {
+    bundle::join(files.iter().map(|(path, text)| (path.as_str(), text.as_str())))
 }
 
 /// The best program of a history: the first that no other has beaten.

@@ -234,6 +234,7 @@ impl Evolution {
                         error: proposal.error.clone(),
                         calls: proposal.usage.calls,
                         tokens: proposal.usage.prompt_tokens + proposal.usage.completion_tokens,
+                        cost_usd: proposal.usage.cost_usd(),
                     });
                     proposals.insert(proposal.iteration, proposal);
                 }
@@ -305,16 +306,7 @@ impl Evolution {
             return;
         }
         let best = self.population.best();
-        let trouble: String = told
-            .feedback
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .nth(1)
-            .unwrap_or_default()
-            .trim()
-            .chars()
-            .take(SHORT)
-            .collect();
+        let trouble = told.trouble().chars().take(SHORT).collect();
         (self.listener)(&Event::Evaluated {
             iteration,
             score: told.score,

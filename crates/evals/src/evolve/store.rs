@@ -92,6 +92,9 @@ pub struct About {
     pub language: String,
     /// What a file of it ends with.
     pub suffix: String,
+    /// The file of a tree that is run; nothing where programs are one file.
+    #[serde(default)]
+    pub main: Option<String>,
     /// By name.
     pub strategy: String,
     /// By name.
@@ -157,6 +160,7 @@ impl Store {
             prompt: spec.prompt.clone(),
             language: spec.language.clone(),
             suffix: spec.suffix().to_owned(),
+            main: spec.main.clone(),
             strategy: name_of(&spec.strategy),
             generator: name_of(&spec.generator.kind),
             seed: spec.seed,

@@ -14,6 +14,8 @@ use sha2::{Digest, Sha256};
 
 use super::error::EvolveError;
 use super::generator::{GeneratorKind, GeneratorSpec};
+use super::program::{self, Program};
+use super::stage::{self, Stage};
 use super::strategy::StrategySpec;
 use super::tree;
 use crate::judge::Task;
@@ -36,8 +38,10 @@ pub struct Spec {
     pub language: String,
     /// What cases call, if they call.
     pub entry: String,
-    /// Where it starts.
+    /// Where it starts: a program, or the files of a tree as one text.
     pub program: Option<String>,
+    /// The file of a tree that is run.
+    pub main: Option<String>,
     /// What a program is worth.
     pub scoring: Scoring,
     /// Whom the next program comes from.
@@ -73,6 +77,15 @@ pub enum Scoring {
     Evaluator(Box<EvaluatorSpec>),
 }
 
+impl Scoring {
+    fn task_mut(&mut self) -> &mut Task {
+        match self {
+            Self::Cases(task) => task,
+            Self::Evaluator(evaluator) => &mut evaluator.task,
+        }
+    }
+}
+
 /// A program that returns numbers about a program.
 #[derive(Debug, Clone, Default)]
 pub struct EvaluatorSpec {
@@ -84,6 +97,8 @@ pub struct EvaluatorSpec {
     pub task: Task,
     /// The score from which on the next stage is worth its time.
     pub thresholds: Option<Vec<f64>>,
+    /// Stages with limits of their own, in place of thresholds alone.
+    pub stages: Vec<Stage>,
     /// Which number is the score; `combined_score`, or the mean of all, if absent.
     pub score: Option<String>,
 }
@@ -133,10 +148,12 @@ pub(super) struct Written {
     pub(super) evaluator: Option<PathBuf>,
     pub(super) evaluator_files: Vec<PathBuf>,
     pub(super) thresholds: Option<Vec<f64>>,
+    pub(super) stages: Vec<stage::Written>,
     pub(super) score: Option<String>,
     #[serde(alias = "initial_program", alias = "starting_program", alias = "initial_code", alias = "initial")]
     #[serde(alias = "seed_program", alias = "start", alias = "code")]
-    pub(super) program: Option<String>,
+    pub(super) program: Option<program::Written>,
+    pub(super) main: Option<String>,
     pub(super) strategy: Option<StrategyName>,
     pub(super) max_iterations: Option<u64>,
     pub(super) max_evaluations: Option<u64>,
@@ -194,7 +211,8 @@ impl Spec {
         warnings: Vec<String>,
     ) -> Result<Self, EvolveError> {
         let wrong = |why: &str| EvolveError::Task(why.to_owned());
-        let program = written.program.as_deref().map(|words| program(words, folder)).transpose()?;
+        let program = written.program.as_ref().map(|words| program::read(words, written.main.as_deref(), folder));
+        let program = program.transpose()?;
         let language = match (&written.language, &program) {
             (Some(language), _) | (None, Some(Program { language: Some(language), .. })) => language.clone(),
             _ => "python".to_owned(),
@@ -219,7 +237,14 @@ impl Spec {
             StrategyName::Islands => StrategySpec::Islands(islands),
             StrategyName::Pareto => StrategySpec::Pareto,
         };
-        let scoring = scoring(written, &language, folder)?;
+        let mut scoring = scoring(written, &language, folder)?;
+        let (start, main) = match program {
+            Some(Program { text, main, fixed, .. }) => {
+                scoring.task_mut().files.extend(fixed);
+                (Some(text), main)
+            }
+            None => (None, None),
+        };
         let target = overrides.target.or(written.target_score);
         let target = target.or(matches!(scoring, Scoring::Cases(_)).then_some(1.0));
         if target.is_some_and(|target| !target.is_finite()) {
@@ -238,7 +263,8 @@ impl Spec {
             prompt: written.prompt.clone(),
             language,
             entry: written.entry.clone(),
-            program: program.map(|program| program.text),
+            program: start,
+            main,
             scoring,
             // One line has one next step.
             parallel: if matches!(strategy, StrategySpec::Repair) { 1 } else { parallel },
@@ -291,7 +317,7 @@ impl Spec {
             GeneratorKind::Mutate if !self.is_python() => {
                 return wrong("mutators know Python alone");
             }
-            GeneratorKind::Mutate if !self.program.as_deref().is_some_and(tree::is_python) => {
+            GeneratorKind::Mutate if !self.program.as_deref().is_some_and(tree::is_mutable) => {
                 return wrong("`program` cannot be read as Python, so that mutators could not change it");
             }
             _ => {}
@@ -300,7 +326,7 @@ impl Spec {
             return wrong("it has neither `prompt` nor `program`");
         }
         if let Some(program) = &self.program {
-            super::blocks::check(program).map_err(|why| EvolveError::Task(why.to_owned()))?;
+            super::blocks::check_all(program).map_err(|why| EvolveError::Task(why.to_owned()))?;
         }
         Ok(())
     }
@@ -336,7 +362,7 @@ impl Spec {
             }),
             Scoring::Evaluator(evaluator) => json!({
                 "source": evaluator.source, "files": evaluator.files, "thresholds": evaluator.thresholds,
-                "score": evaluator.score,
+                "score": evaluator.score, "stages": evaluator.stages,
             }),
         };
         let judged = [&written.limits, &written.policy, &written.network, &written.determinism, &written.sharing];
@@ -360,28 +386,6 @@ pub(crate) fn sha256(text: &str) -> String {
         let _ = write!(hex, "{byte:02x}");
     }
     hex
-}
-
-struct Program {
-    text: String,
-    language: Option<String>,
-}
-
-/// A file beside the task, or the program itself.
-fn program(words: &str, folder: &Path) -> Result<Program, EvolveError> {
-    let path = folder.join(words);
-    let is_line = !words.contains('\n');
-    if is_line && path.is_file() {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let language = engine::for_file_name(name).map(str::to_owned);
-        return Ok(Program { text: read_text(&path)?, language });
-    }
-    if is_line && engine::for_file_name(words).is_some() {
-        // It looks like a file, and there is none.
-        let source = std::io::ErrorKind::NotFound.into();
-        return Err(EvolveError::Read { path, source });
-    }
-    Ok(Program { text: words.to_owned(), language: None })
 }
 
 /// The text of a file of moderate size.
@@ -434,6 +438,9 @@ fn scoring(written: &Written, language: &str, folder: &Path) -> Result<Scoring, 
             "it has neither `tests` nor `cases` nor an `evaluator`: nothing would tell a good program from a bad one"
                 .to_owned(),
         )),
+        (None, true) if !written.stages.is_empty() => {
+            Err(EvolveError::Task("`stages` are those of an `evaluator`, and there is none".to_owned()))
+        }
         (None, true) => Ok(Scoring::Cases(Box::new(task))),
         (Some(path), false) => {
             let path = folder.join(path);
@@ -443,6 +450,7 @@ fn scoring(written: &Written, language: &str, folder: &Path) -> Result<Scoring, 
                 files,
                 task,
                 thresholds: written.thresholds.clone(),
+                stages: stage::read(&written.stages, written.thresholds.as_deref())?,
                 score: written.score.clone(),
             })))
         }

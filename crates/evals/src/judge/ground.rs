@@ -129,7 +129,7 @@ impl Ground {
         ExecRequest {
             language: Some(self.task.language().to_owned()),
             code: Some(Source(self.task.code.clone().into_bytes())),
-            files: self.task.files.clone(),
+            files: self.task.files.iter().chain(&self.task.tree).cloned().collect(),
             env,
             limits,
             network: self.task.network,

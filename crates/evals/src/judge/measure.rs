@@ -3,13 +3,13 @@
 //! The evaluator is its task's own and trusted; the program is not. What the evaluator loads is a stand-in, so that nothing
 //! of the program is ever in the evaluator's process, its files or its reach.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::Delivery;
 use tokio::time::Instant;
-use types::{ExecRequest, InputFile, Policy, RelPath, Source};
+use types::{ExecRequest, FileContent, InputFile, Policy, RelPath, Source};
 
 use super::Judge;
 use super::calls::{load, names};
@@ -33,6 +33,8 @@ pub struct Evaluator {
     pub source: String,
     /// Files beside it, for it alone.
     pub files: Vec<InputFile>,
+    /// Of these the first that it defines is called; without any `evaluate`, or its stages.
+    pub functions: Vec<String>,
     /// The score from which on the next of its stages is worth its time; without them there is one stage.
     pub thresholds: Option<Vec<f64>>,
     /// What a program's file ends with, where it is not Python.
@@ -44,6 +46,8 @@ pub struct Evaluator {
 pub struct Measured {
     /// By name.
     pub numbers: BTreeMap<String, f64>,
+    /// What should be one, and is infinite or none.
+    pub no_numbers: BTreeSet<String>,
     /// What it says beside them.
     pub texts: BTreeMap<String, String>,
     /// How it ended.
@@ -134,14 +138,16 @@ impl Measuring<'_> {
         request.language = Some("python".to_owned());
         request.code = Some(Source(self.evaluator.source.clone().into_bytes()));
         request.file_name = RelPath::new("evaluator.py").ok();
-        request.files.extend(self.evaluator.files.iter().cloned());
+        request.files = self.ground.task.files.iter().chain(&self.evaluator.files).cloned().collect();
         ExecRequest { policy: Policy::Off, review: false, ..request }
     }
 
     async fn open(&self, request: ExecRequest) -> Idle {
         let link = Link::open(&self.ground.engine, &self.ground.caller, request.clone());
         let secret = engine::new_id("order");
-        link.send(vec![Value::text("evaluate"), Value::text(&secret)]).await;
+        let mut order = vec![Value::text("evaluate"), Value::text(&secret)];
+        order.extend(self.evaluator.functions.iter().map(Value::text));
+        link.send(order).await;
         Idle { link, evaluator: self.evaluator.clone(), request, is_loaded: false, secret, since: Instant::now() }
     }
 
@@ -248,10 +254,22 @@ impl Measuring<'_> {
         let pairs = [
             ("names", found.cloned().unwrap_or(Value::Dict(Vec::new()))),
             ("source", if found.is_some() { Value::None } else { Value::text(&self.ground.task.code) }),
+            ("files", Value::Dict(if found.is_some() { Vec::new() } else { self.texts() })),
             ("suffix", Value::text(&self.evaluator.suffix)),
             ("thresholds", self.evaluator.thresholds.as_ref().map_or(Value::None, numbers)),
         ];
         Value::Dict(pairs.into_iter().map(|(name, value)| (Value::text(name), value)).collect())
+    }
+}
+
+impl Measuring<'_> {
+    /// Further files of a program that the evaluator has to run itself.
+    fn texts(&self) -> Vec<(Value, Value)> {
+        let text = |file: &InputFile| match &file.content {
+            FileContent::Text(text) => Some((Value::text(file.path.as_str()), Value::text(text))),
+            _ => None,
+        };
+        self.ground.task.tree.iter().filter_map(text).collect()
     }
 }
 
@@ -375,6 +393,7 @@ impl Carrier<'_> {
 fn ended(finished: &Finished) -> Measured {
     Measured {
         numbers: BTreeMap::new(),
+        no_numbers: BTreeSet::new(),
         texts: BTreeMap::new(),
         verdict: finished.verdict,
         detail: finished.detail.clone(),
@@ -388,12 +407,15 @@ fn told(words: &[Value]) -> Measured {
     match words {
         [Value::Str(kind), Value::Dict(numbers), Value::Dict(texts), shared] if kind == "measured" => {
             let number = |(name, value): &(Value, Value)| match value {
-                Value::Float(number) if number.is_finite() => Some((name.as_str()?.to_owned(), *number)),
+                Value::Float(number) => Some((name.as_str()?.to_owned(), *number)),
                 _ => None,
             };
+            let (numbers, odd): (BTreeMap<_, _>, BTreeMap<_, _>) =
+                numbers.iter().filter_map(number).partition(|(_, number)| number.is_finite());
             let text = |(name, value): &(Value, Value)| Some((name.as_str()?.to_owned(), value.as_str()?.to_owned()));
             Measured {
-                numbers: numbers.iter().filter_map(number).collect(),
+                numbers,
+                no_numbers: odd.into_keys().collect(),
                 texts: texts.iter().filter_map(text).collect(),
                 verdict: Verdict::Pass,
                 detail: String::new(),

@@ -32,6 +32,9 @@ pub struct Task {
     pub limits: LimitsSpec,
     /// Files in `/work`, for every case anew.
     pub files: Vec<InputFile>,
+    /// Files of the code under test itself, where it has several: beside it, and never beside a test or an evaluator.
+    #[serde(skip)]
+    pub tree: Vec<InputFile>,
     /// Environment on top of the minimal one.
     pub env: BTreeMap<String, String>,
     /// What the static check may do.

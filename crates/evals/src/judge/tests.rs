@@ -203,6 +203,7 @@ impl<'g> Tests<'g> {
     async fn tester(&mut self, case: &Case, test: &Test) -> Tester {
         let request = ExecRequest {
             code: Some(Source(Vec::new())),
+            files: self.ground.task.files.clone(),
             policy: Policy::Off,
             review: false,
             ..self.ground.harnessed(self.ground.serving(case))

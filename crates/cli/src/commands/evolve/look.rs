@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use evals::evolve::{self, EvolveError, Outcome, Store, Use};
 use serde_json::{Value, json};
 
-use super::Which;
+use super::{Which, put_program};
 use crate::failure::{Failure, print_json, unheard, visible};
 use crate::options::wrong;
 use crate::table;
@@ -27,7 +27,7 @@ pub(crate) enum Look {
     History(Shown),
     /// A run for other programs
     #[command(
-        after_help = "Examples:\n  saggar evolve export run1 --format html --out report.html\n  saggar evolve export run1 --format openevolve --out checkpoint_100"
+        after_help = "Examples:\n  saggar evolve export run1 --format html --out report.html\n  saggar evolve export run1 --format program --out solution\n  saggar evolve export run1 --format openevolve --out checkpoint_100"
     )]
     Export(Export),
 }
@@ -53,7 +53,7 @@ pub(crate) struct Export {
     /// What it becomes
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
-    /// The file, or the folder for `openevolve`; standard output if absent
+    /// The file, or the folder for `openevolve` and for a tree of files; standard output if absent
     #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,
 }
@@ -67,6 +67,8 @@ enum Format {
     Openevolve,
     /// A report that needs no other file
     Html,
+    /// The best program: a file, or a folder with its files
+    Program,
 }
 
 impl Shown {
@@ -128,15 +130,18 @@ fn show(store: &Store, json: bool) -> Result<u8, Failure> {
     put(&text)
 }
 
+fn best_of(outcome: Outcome) -> Result<evolve::Best, EvolveError> {
+    let none = || EvolveError::NoRun(format!("{} has tried no program, so that there is no best one", outcome.id));
+    outcome.best.ok_or_else(none)
+}
+
 fn best(store: &Store, json: bool) -> Result<u8, Failure> {
     let outcome = Outcome::of(store)?;
-    let Some(best) = outcome.best else {
-        return Err(
-            EvolveError::NoRun(format!("{} has tried no program, so that there is no best one", outcome.id)).into()
-        );
-    };
+    let id = outcome.id.clone();
+    let best = best_of(outcome)?;
     if json {
-        let about = json!({"id": outcome.id, "iteration": best.iteration, "score": best.score, "code": best.code});
+        let mut about = json!(best);
+        about["id"] = id.into();
         print_json(&about)?;
         return Ok(0);
     }
@@ -182,6 +187,16 @@ impl Export {
         let text = match self.format {
             Format::Jsonl => evolve::jsonl(store)?,
             Format::Html => evolve::html(store)?,
+            Format::Program => {
+                let best = best_of(Outcome::of(store)?)?;
+                match &self.out {
+                    Some(path) => {
+                        put_program(path, &best)?;
+                        return Ok(0);
+                    }
+                    None => best.code,
+                }
+            }
             Format::Openevolve => {
                 let out =
                     self.out.as_deref().ok_or_else(|| wrong("`--format openevolve` needs `--out DIR`".to_owned()))?;

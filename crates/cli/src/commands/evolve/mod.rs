@@ -11,8 +11,8 @@ use std::sync::Arc;
 use clap::Args;
 use engine::{Caller, Engine, Settings};
 use evals::evolve::{
-    Event, Evolution, EvolveError, Generator, GeneratorKind, Listener, Manual, Models, Mutator, Outcome, Overrides,
-    Replay, Runs, Spec, Store, Use,
+    Best, Event, Evolution, EvolveError, Generator, GeneratorKind, Listener, Manual, Models, Mutator, Outcome,
+    Overrides, Replay, Runs, Spec, Store, Use,
 };
 use evals::judge::Judge;
 use types::ExecRequest;
@@ -186,14 +186,29 @@ fn generator(spec: &Spec, engine: &Engine, runs: &Runs) -> Result<Box<dyn Genera
 
 /// Puts the best program and the result beside the history.
 fn keep(folder: &Path, suffix: &str, outcome: &Outcome) -> Result<(), EvolveError> {
-    let put = |name: String, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|source| EvolveError::Write { path, source })
-    };
     if let Some(best) = &outcome.best {
-        put(format!("best_program.{suffix}"), &best.code)?;
+        let name = if best.files.is_some() { "best_program".to_owned() } else { format!("best_program.{suffix}") };
+        put_program(&folder.join(name), best)?;
     }
-    put("result.json".to_owned(), &format!("{}\n", serde_json::json!(outcome)))
+    put(&folder.join("result.json"), &format!("{}\n", serde_json::json!(outcome)))
+}
+
+/// Writes a program: a file, or a folder with its files.
+fn put_program(path: &Path, best: &Best) -> Result<(), EvolveError> {
+    let Some(files) = &best.files else { return put(path, &best.code) };
+    for (name, text) in files {
+        // Paths were the task's own, and are looked at again: what is written is somebody else's text.
+        let name = types::RelPath::new(name.as_str()).map_err(|_| EvolveError::Task(format!("`{name}` leads out")))?;
+        let path = path.join(name.as_str());
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(|source| EvolveError::Write { path: folder.to_path_buf(), source })?;
+        put(&path, text)?;
+    }
+    Ok(())
+}
+
+fn put(path: &Path, text: &str) -> Result<(), EvolveError> {
+    std::fs::write(path, text).map_err(|source| EvolveError::Write { path: path.to_path_buf(), source })
 }
 
 /// For those who only look at a run.

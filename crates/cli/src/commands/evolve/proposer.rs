@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use engine::BoxFuture;
 use engine::usage::Totals;
-use evals::evolve::{Answer, Ask, EvolveError, Form, Generator, GeneratorSpec, Silence};
+use evals::evolve::{Answer, Ask, EvolveError, Form, Generator, GeneratorSpec, Silence, files_of, text_of};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -150,6 +150,7 @@ fn question(ask: &Ask) -> Value {
         "entry": ask.entry,
         "prompt": prompt.join("\n\n"),
         "code": ask.parent.as_ref().map(|parent| &parent.code),
+        "files": ask.parent.as_ref().and_then(|parent| files_of(&parent.code)),
         "score": ask.parent.as_ref().map(|parent| parent.score),
         "feedback": ask.parent.as_ref().map(|parent| &parent.feedback),
         "parent": ask.parent,
@@ -190,6 +191,9 @@ fn read(said: &Said) -> Result<(Form, Totals), Silence> {
     };
     let text =
         |names: &[&str]| names.iter().find_map(|name| value.get(name).and_then(Value::as_str)).map(str::to_owned);
+    if let Some(files) = value.get("files").and_then(|files| serde_json::from_value(files.clone()).ok()) {
+        return Ok((Form::Code(text_of(&files)), totals));
+    }
     if let Some(code) = text(&["code", "program", "candidate", "solution"]) {
         return Ok((Form::Code(code), totals));
     }
@@ -217,6 +221,7 @@ mod tests {
         let code = |text: &str| Ok(Form::Code(text.to_owned()));
         let words = |text: &str| Ok(Form::Text(text.to_owned()));
         assert_eq!(form(r#"{"code": "x = 1"}"#), code("x = 1"));
+        assert_eq!(form(r#"{"files": {"a.py": "x = 1"}}"#), code("===== FILE: a.py =====\nx = 1\n"));
         assert_eq!(form("{\"program\":\n \"x = 1\"}\n"), code("x = 1"));
         assert_eq!(form("thinking…\n{\"code\": \"x = 1\"}\n"), code("x = 1"));
         assert_eq!(form(r#"{"text": "```python\nx\n```"}"#), words("```python\nx\n```"));

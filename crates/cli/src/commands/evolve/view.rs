@@ -1,64 +1,107 @@
 //! What a person sees of a run.
 
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 
-use evals::evolve::{Event, Outcome, Spec};
+use evals::evolve::{Budget, Event, Outcome, Spec};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::visible;
 
-/// A line on the terminal that is written over; nothing where nobody watches.
+/// Failures that are shown.
+const FAILURES: usize = 3;
+
+/// Lines on the terminal that are written over; nothing where nobody watches.
 pub(super) struct View {
     bar: ProgressBar,
     start: Instant,
+    budget: Budget,
+    parallel: u64,
+    iteration: u64,
     tried: u64,
-    best: Option<f64>,
+    best: Option<(f64, u64)>,
     tokens: u64,
-    trouble: String,
+    cost_usd: f64,
+    failures: VecDeque<String>,
 }
 
 impl View {
     pub(super) fn new(spec: &Spec) -> Self {
-        let most = spec.budget.iterations;
         let target = if io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(5)
         } else {
             ProgressDrawTarget::hidden()
         };
-        let style = ProgressStyle::with_template("{bar:20} {pos}/{len}  {msg}  {eta} left\n{prefix}");
-        let bar = ProgressBar::with_draw_target(Some(most), target);
-        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar, start: Instant::now(), tried: 0, best: None, tokens: 0, trouble: String::new() }
+        let style = ProgressStyle::with_template("{bar:20} {msg}\n{prefix}");
+        let bar = ProgressBar::with_draw_target(Some(spec.budget.iterations), target);
+        Self {
+            bar: bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())),
+            start: Instant::now(),
+            budget: spec.budget,
+            parallel: spec.parallel as u64,
+            iteration: 0,
+            tried: 0,
+            best: None,
+            tokens: 0,
+            cost_usd: 0.0,
+            failures: VecDeque::new(),
+        }
     }
 
     pub(super) fn show(&mut self, event: &Event) {
         match event {
-            Event::Started { resumed, .. } => self.bar.set_position(*resumed),
-            Event::Proposed { error, tokens, iteration, .. } => {
+            Event::Started { resumed, .. } => self.iteration = *resumed,
+            Event::Proposed { error, tokens, cost_usd, iteration, .. } => {
                 self.tokens += tokens;
-                if let Some(error) = error {
-                    self.trouble = format!("{iteration}: {error}");
-                }
+                self.cost_usd += cost_usd.unwrap_or(0.0);
+                self.failed(*iteration, error.as_deref().unwrap_or_default());
             }
-            Event::Evaluated { iteration, best, duplicate_of, trouble, .. } => {
+            Event::Evaluated { iteration, best, accepted, duplicate_of, trouble, .. } => {
                 self.tried += u64::from(duplicate_of.is_none());
-                self.best = Some(*best);
-                self.bar.set_position(*iteration);
-                if !trouble.is_empty() {
-                    self.trouble = format!("{iteration}: {trouble}");
+                self.iteration = self.iteration.max(*iteration);
+                if *accepted || self.best.is_none() {
+                    self.best = Some((*best, *iteration));
                 }
+                self.failed(*iteration, trouble);
             }
             Event::Ended(_) => return self.bar.finish_and_clear(),
         }
+        self.bar.set_position(self.iteration);
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = self.tried as f64 / self.start.elapsed().as_secs_f64().max(0.001);
-        let best = self.best.map_or("none yet".to_owned(), |best| format!("{best:.6}"));
-        let tokens = if self.tokens > 0 { format!(", {} tokens", self.tokens) } else { String::new() };
-        self.bar.set_message(format!("best {best}, {rate:.1} evaluations/s{tokens}"));
-        // One line of it: programs write what they like into their messages.
-        let trouble: String = self.trouble.lines().next().unwrap_or_default().chars().map(visible).take(100).collect();
-        self.bar.set_prefix(trouble);
+        let best = self.best.map_or("none yet".to_owned(), |(best, iteration)| format!("{best:.6} at {iteration}"));
+        let generation = self.iteration.div_ceil(self.parallel.max(1));
+        self.bar.set_message(format!(
+            "iteration {} (generation {generation})  best {best}  {rate:.1} evaluations/s",
+            self.iteration
+        ));
+        let mut lines = vec![format!("left: {}", self.left())];
+        if !self.failures.is_empty() {
+            lines.push("last failures:".to_owned());
+            lines.extend(self.failures.iter().cloned());
+        }
+        self.bar.set_prefix(lines.join("\n"));
+    }
+
+    /// One line of it: programs write what they like into their messages.
+    fn failed(&mut self, iteration: u64, why: &str) {
+        let line: String = why.lines().next().unwrap_or_default().chars().map(visible).take(90).collect();
+        if !line.is_empty() {
+            self.failures.push_back(format!("  {iteration}: {line}"));
+            self.failures.drain(..self.failures.len().saturating_sub(FAILURES));
+        }
+    }
+
+    /// What of each limit has not been used.
+    fn left(&self) -> String {
+        let Budget { iterations, evaluations, wall, tokens, cost_usd } = self.budget;
+        let mut left = vec![format!("{} iterations", iterations.saturating_sub(self.iteration))];
+        left.extend(evaluations.map(|most| format!("{} evaluations", most.saturating_sub(self.tried))));
+        left.extend(wall.map(|most| format!("{} s", most.saturating_sub(self.start.elapsed()).as_secs())));
+        left.extend(tokens.map(|most| format!("{} tokens", most.saturating_sub(self.tokens))));
+        left.extend(cost_usd.map(|most| format!("{:.4} USD", (most - self.cost_usd).max(0.0))));
+        left.join(", ")
     }
 }
 

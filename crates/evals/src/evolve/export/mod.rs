@@ -27,6 +27,8 @@ pub fn step(member: &Member, accepted: bool) -> Value {
         "answer": proposal.answer,
         "error": proposal.error,
         "score": told.map(|told| told.score),
+        "unscored": told.is_some_and(|told| told.unscored),
+        "spread": told.map(|told| told.spread),
         "accepted": accepted,
         "passed": told.map(|told| told.passed),
         "total": told.map(|told| told.total),

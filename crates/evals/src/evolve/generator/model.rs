@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::llm::{ApiKey, ChatModel, ChatRequest, Client, Endpoint, ModelError, OPENAI, OpenAi, Patience};
+use engine::llm::{ApiKey, ChatModel, ChatRequest, Client, ModelError, Patience};
 use engine::usage::Books;
 use engine::{BoxFuture, Engine};
 
@@ -15,10 +15,8 @@ use crate::evolve::rng::Rng;
 const COMPONENT: &str = "evolve";
 /// What is drawn for choosing a model.
 const MODELS: u64 = 2;
-/// Whose key is used unless another is named.
-const KEY: &str = "OPENAI_API_KEY";
 
-/// Chat models behind OpenAI-compatible servers.
+/// Chat models of one or several providers.
 pub struct Models {
     all: Vec<(Arc<dyn ChatModel>, f64)>,
     choose: Choose,
@@ -33,6 +31,7 @@ impl Models {
     pub fn new(spec: &GeneratorSpec, engine: &Engine) -> Result<Self, EvolveError> {
         let one = || ModelSpec {
             model: spec.model.clone().unwrap_or_default(),
+            provider: None,
             base_url: None,
             api_key_env: None,
             weight: 1.0,
@@ -128,18 +127,20 @@ fn is_for_now(error: &ModelError) -> bool {
     }
 }
 
-fn open(model: &ModelSpec, spec: &GeneratorSpec) -> Result<Arc<dyn ChatModel>, ModelError> {
-    let base_url = model.base_url.as_ref().or(spec.base_url.as_ref()).map_or(OPENAI, String::as_str);
-    let endpoint = Endpoint::parse(base_url)?;
-    let named = model.api_key_env.as_ref().or(spec.api_key_env.as_ref());
-    let variable = named.map_or(KEY, String::as_str);
+fn open<'a>(model: &'a ModelSpec, spec: &'a GeneratorSpec) -> Result<Arc<dyn ChatModel>, ModelError> {
+    let provider = model.provider.unwrap_or(spec.provider);
+    // An address, or the name of a key, is one provider's.
+    let general = |field: &'a Option<String>| field.as_deref().filter(|_| provider == spec.provider);
+    let base_url = model.base_url.as_deref().or(general(&spec.base_url)).unwrap_or(provider.base_url());
+    let named = model.api_key_env.as_deref().or(general(&spec.api_key_env));
+    let variable = named.unwrap_or(provider.key_variable());
     let key = ApiKey::from_environment(variable)?;
-    if key.is_none() && (named.is_some() || base_url == OPENAI) {
+    if key.is_none() && (named.is_some() || base_url == provider.base_url()) {
         return Err(ModelError::Key { variable: variable.to_owned() });
     }
-    match OpenAi::new(&model.model, endpoint.clone(), key) {
+    match provider.open(&model.model, base_url, key) {
         // Nobody has named a key for a server that others can listen to.
-        Err(ModelError::Address { .. }) if named.is_none() => Ok(Arc::new(OpenAi::new(&model.model, endpoint, None)?)),
-        other => Ok(Arc::new(other?)),
+        Err(ModelError::Address { .. }) if named.is_none() => provider.open(&model.model, base_url, None),
+        other => other,
     }
 }

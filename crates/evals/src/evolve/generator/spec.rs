@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use engine::llm::Provider;
 use serde::{Deserialize, Serialize};
 
 /// Who proposes programs, as written.
@@ -12,9 +13,11 @@ pub struct GeneratorSpec {
     pub kind: GeneratorKind,
     /// Who is asked.
     pub model: Option<String>,
-    /// Any OpenAI-compatible server; OpenAI's own if absent.
+    /// In whose words.
+    pub provider: Provider,
+    /// The provider's own server if absent; for `openai` any that is compatible.
     pub base_url: Option<String>,
-    /// The environment variable that holds the key; `OPENAI_API_KEY` if absent.
+    /// The environment variable that holds the key; `OPENAI_API_KEY` or its like if absent.
     pub api_key_env: Option<String>,
     /// Several, in place of `model`.
     pub models: Vec<ModelSpec>,
@@ -81,6 +84,9 @@ pub struct ModelSpec {
     /// Who is asked.
     pub model: String,
     /// That of the generator if absent.
+    #[serde(default)]
+    pub provider: Option<Provider>,
+    /// That of the generator if absent and the provider is the same.
     #[serde(default)]
     pub base_url: Option<String>,
     /// That of the generator if absent.

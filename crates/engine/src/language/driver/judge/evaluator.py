@@ -48,9 +48,17 @@ class Measurer(Tester):
         return super().remote_class((number, name, tuple(m for m in methods if m in HARMLESS), base))
 
     def fill(self, names):
-        """Puts what the program has under its names; what an evaluator calls its own stays its own."""
+        """Puts what the program has under its names; what an evaluator calls its own stays its own.
+
+        Python's own words are the program's only where they are asked of it as of a module: checks that run among its
+        names must mean what they say."""
+        import builtins
+
         own, shared = names.get("__name__") == self.own_module, self.shared
+        is_module = names.get("__spec__") is not None
         for name, words in self.found.items():
+            if name.startswith("__") or (hasattr(builtins, name) and not is_module):
+                continue
             value = self.named(name, words)
             if (value is not None or words is None) and not (own and name in names):
                 names[name] = value
@@ -155,8 +163,8 @@ class EvaluationResult:
         return self.metrics
 
 
-def load_evaluator(path):
-    """The evaluator as a module, loaded once; each measurement is a fork."""
+def load_evaluator(path, functions):
+    """The evaluator as a module, loaded once; each measurement is a fork. Of the functions one must be there."""
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     try:
@@ -177,12 +185,13 @@ def load_evaluator(path):
     with open(path, "rb") as file:
         source = file.read()
     exec(compile(source, path, "exec", dont_inherit=True), vars(module))
-    if not callable(getattr(module, "evaluate", None)):
-        raise LookupError("it does not define evaluate(program_path)")
+    functions = functions or ["evaluate"]
+    if not any(callable(getattr(module, name, None)) for name in functions):
+        raise LookupError(f"it does not define {' or '.join(functions)}(program_path)")
     return module
 
 
-def judge_evaluator(channel, module, secret):
+def judge_evaluator(channel, module, secret, functions):
     """Measures programs, each in a process of its own."""
     folder = "/tmp/saggar-program"
     os.mkdir(folder)
@@ -195,24 +204,27 @@ def judge_evaluator(channel, module, secret):
         if source is not None:
             # Not Python: the evaluator has to run it itself, and the result says so.
             place = f"{folder}/program.{order['suffix']}"
-            with open(place, "w", encoding="utf-8") as file:
-                file.write(source)
+            for name, text in {place: source, **order["files"]}.items():
+                name = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(name), exist_ok=True)
+                with open(name, "w", encoding="utf-8") as file:
+                    file.write(text)
         peer = Measurer(channel, order["names"])
         peer.shared = source is not None
         MEASURER.append(peer)
         listen(peer)
         try:
-            return (*measure(module, place, order["thresholds"]), peer.shared)
+            return (*measure(module, place, functions, order["thresholds"]), peer.shared)
         except BaseException as error:
             return failed(error, peer)
 
     serve(channel, work, secret=secret)
 
 
-def measure(module, path, thresholds):
-    """Numbers and texts, stage by stage where there are stages and the program is worth the next."""
-    names = ["evaluate"]
-    if thresholds is not None and hasattr(module, "evaluate_stage1"):
+def measure(module, path, functions, thresholds):
+    """Numbers and texts: of the first function that is there, or stage by stage as long as the program is worth it."""
+    names = [name for name in functions or ["evaluate"] if hasattr(module, name)][:1]
+    if not functions and thresholds is not None and hasattr(module, "evaluate_stage1"):
         names = [name for name in ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3") if hasattr(module, name)]
     numbers, texts = {}, {}
     for index, name in enumerate(names):
@@ -224,7 +236,7 @@ def measure(module, path, thresholds):
         told, more = told_by(result)
         numbers.update(told)
         texts.update(more)
-        if index < len(thresholds or ()) and overall(told) < thresholds[index]:
+        if index < len(thresholds or ()) and not overall(told) >= thresholds[index]:
             break
     return "measured", numbers, texts
 

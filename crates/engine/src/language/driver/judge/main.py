@@ -16,13 +16,14 @@ def main():
         os._exit(0)
     path = sys.argv[1]
     if mode == "evaluate":
+        secret, *functions = words
         try:
-            module = load_evaluator(path)
+            module = load_evaluator(path, functions)
         except BaseException as error:
             channel.write("raised", *describe(error, path))
             os._exit(0)
         channel.write("loaded")
-        judge_evaluator(channel, module, *words)
+        judge_evaluator(channel, module, secret, functions)
         os._exit(0)
     setup, *words = words
     try:
