@@ -355,3 +355,24 @@ fn stages_have_limits_of_their_own() {
     let want: Vec<_> = want.iter().map(|(score, verdict)| (*score, (*verdict).to_owned())).collect();
     assert_eq!(facts, want, "{steps}");
 }
+
+#[test]
+fn a_challenger_must_be_better_than_chance() {
+    let noisy = EVALUATOR.replace(
+        "    return {'combined_score': program.f()",
+        "    import random\n    return {'combined_score': program.f() + random.random()",
+    );
+    let answers = ["0.001", "0.002", "10", "10.001"];
+    let server =
+        ModelServer::start(answers.map(|number| Act::Say(format!("```python\ndef f():\n    return {number}\n```"))));
+    let written = task(&server, "strategy = 'repair'\nrepeat = 9\nmax_iterations = 4");
+    let user = User::new("evolve-noise", &[("task.toml", &written), ("evaluator.py", &noisy)]);
+    let output = user.run(&["evolve", "task.toml", "--json", "--out", "run"]);
+    let best = &json(&output)["best"];
+    assert_eq!(best["iteration"], json!(3), "{best}");
+    let steps = json(&user.run(&["evolve", "history", "run", "--json"]));
+    let accepted: Vec<bool> =
+        steps.as_array().unwrap().iter().map(|step| step["accepted"].as_bool().unwrap()).collect();
+    assert_eq!(accepted, [true, false, false, true, false], "{steps}");
+    assert!(steps.as_array().unwrap().iter().all(|step| step["spread"].as_f64().unwrap() > 0.0), "{steps}");
+}
