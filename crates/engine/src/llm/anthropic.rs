@@ -96,6 +96,7 @@ struct Part {
 }
 
 #[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the server's own names")]
 struct ToldUsage {
     input_tokens: u64,
     #[serde(default)]

@@ -137,9 +137,9 @@ struct Part {
     thought: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
+#[expect(clippy::struct_field_names, reason = "the server's own names")]
 struct ToldUsage {
     prompt_token_count: u64,
     cached_content_token_count: u64,

@@ -150,7 +150,7 @@ impl Call<'_> {
                 "run" => runs::run(self, arguments).await,
                 "exec" => runs::exec(self, arguments).await,
                 "check" => runs::check(self, arguments).await,
-                "judge" => runs::judge(self, arguments).await,
+                "judge" => Box::pin(runs::judge(self, arguments)).await,
                 name => sessions::call(self, name, arguments).await,
             }
         });
