@@ -113,6 +113,9 @@ fn the_document_has_the_tables_and_no_home() {
     let path = document.to_str().unwrap();
     let arguments =
         ["bench", "run", "--quick", "--rounds", "2", "--only", "latency", "--only", "cold", "--only", "bash"];
+    // What another measurement has written there stays; what this one wrote does not.
+    let judged = "## The judge beside the data set's own evaluator\n\nkept\n";
+    fs::write(&document, format!("# Benchmarks\n\nold\n\n{judged}")).unwrap();
     let output = saggar(&arguments).args(["--markdown", path]).env("TMPDIR", &temporary).output().unwrap();
     let shown = text(&output.stdout);
     let written = fs::read_to_string(&document).unwrap();
@@ -124,6 +127,7 @@ fn the_document_has_the_tables_and_no_home() {
     for word in ["/root", "/home", path] {
         assert!(!written.contains(word) && !shown.contains(word), "{word}: {written}");
     }
+    assert!(written.ends_with(&format!("\n{judged}")) && !written.contains("old"), "{written}");
     assert_eq!(text(&output.stderr), "");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "something is left behind");
 }

@@ -87,6 +87,10 @@ impl Pool {
         let kind =
             Kind { extra_roots: spec.extra_roots.clone(), digest: spec.digest.clone(), worker: spec.worker.clone() };
         let has_worker = kind.worker.is_some();
+        if has_worker && self.is_new(&kind) {
+            // Whoever comes first waits for the interpreter to start; what is to wait for it too is made meanwhile.
+            self.refill(&kind);
+        }
         while let Some(mut sandbox) = self.take(&kind) {
             if sandbox.lease(&spec.limits).await.is_ok() {
                 let refill = Some(self.refill_later(kind));
@@ -106,6 +110,11 @@ impl Pool {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether nobody has asked for one of this kind, or not for long.
+    fn is_new(&self, kind: &Kind) -> bool {
+        !self.shelves().contains_key(kind)
     }
 
     /// How many wait.

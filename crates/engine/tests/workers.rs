@@ -374,6 +374,67 @@ fn a_run_is_not_charged_for_the_one_before() {
     });
 }
 
+/// The number of its network, which is never given twice, and everything that the network tells of itself.
+const LOOK: &str = r"
+import re, socket
+with socket.socket(socket.AF_UNIX) as s:
+    print(int.from_bytes(s.getsockopt(socket.SOL_SOCKET, 71, 8), 'little'), end='\0')
+for name in 'sockstat sockstat6 dev snmp snmp6 netstat tcp tcp6 udp udp6 unix ip6_flowlabel if_inet6 ipv6_route'.split():
+    try:
+        text = open('/proc/self/net/' + name).read()
+    except OSError:
+        continue
+    # These are of the whole host.
+    print(re.sub(' (orphan|alloc|mem) [0-9]+', '', text) if name == 'sockstat' else text)
+";
+
+/// What leaves something in a network: connections that wait for their end, packets, refusals, names that outlive their
+/// process for a while, flow labels.
+const NOISES: [&str; 5] = [
+    "a = socket.create_server(('127.0.0.1', 0)); b = socket.create_connection(a.getsockname()); \
+     c = a.accept()[0]; c.sendall(b'x' * 9); c.close(); b.recv(9); b.close()",
+    "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+    "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'x', ('::1', 9))",
+    "print(socket.socket().connect_ex(('192.0.2.1', 9)))",
+    "a, b = socket.socketpair(); c = socket.socket(socket.AF_UNIX); c.bind('\\0left'); c.listen(); \
+     [socket.send_fds(x, [b'x'], [y.fileno(), c.fileno()]) for x, y in ((a, b), (b, a))]",
+];
+
+#[test]
+fn a_network_serves_again_and_tells_nothing_of_the_run_before() {
+    let _alone = alone();
+    block(async {
+        let engine = warm(settings());
+        let look = async || {
+            let result = run(&engine, python(LOOK)).await;
+            assert!(result.ok, "{result:?}");
+            let (number, told) = result.stdout.split_once('\0').unwrap();
+            (number.to_owned(), told.to_owned())
+        };
+        let (first, new) = look().await;
+        let mut numbers = vec![first];
+        for _ in 0..12 {
+            let (number, told) = look().await;
+            assert_eq!(told, new);
+            numbers.push(number);
+        }
+        let different: BTreeSet<&String> = numbers.iter().collect();
+        assert!(different.len() < numbers.len(), "none served twice: {numbers:?}");
+
+        for noise in NOISES.iter().cycle().take(15) {
+            let own = format!("{LOOK}\nprint('\\0', end='')\n{noise}");
+            let result = run(&engine, python(&own)).await;
+            assert!(result.ok, "{noise}: {result:?}");
+            let used = result.stdout.split('\0').next().unwrap().to_owned();
+            for _ in 0..3 {
+                let (number, told) = look().await;
+                assert_eq!(told, new, "after {noise}");
+                assert!(number != used || noise.contains("left"), "{noise} was forgotten");
+            }
+        }
+    });
+}
+
 #[test]
 fn shelves_are_emptied_when_nobody_asks() {
     let _alone = alone();

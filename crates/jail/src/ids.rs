@@ -114,6 +114,28 @@ pub(crate) fn write_range_of(pid: i32, first: u32) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Gives process `pid`, whose user namespace is below ours, the ids that we have ourselves.
+pub(crate) fn copy_maps_to(pid: i32) -> Result<(), Errno> {
+    for name in ["uid_map", "gid_map"] {
+        let own = fs::read_to_string(format!("{}/proc/self/{name}", stage::HOST_TEXT)).map_err(|e| errno(&e))?;
+        let same: String = own.lines().filter_map(same_ids).collect();
+        fs::write(format!("{}/proc/{pid}/{name}", stage::HOST_TEXT), same).map_err(|e| errno(&e))?;
+    }
+    Ok(())
+}
+
+/// A line of a map, with what it maps from mapped to itself.
+fn same_ids(line: &str) -> Option<String> {
+    let mut numbers = line.split_whitespace();
+    let (inside, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    Some(format!("{inside} {inside} {count}\n"))
+}
+
+/// Gives this process, in a user namespace below an ordinary user's own, the one user and group that there are.
+pub(crate) fn write_same_maps(uid: u32, gid: u32) -> Result<(), Errno> {
+    write_maps(&format!("{}/proc/self", stage::HOST_TEXT), (uid, uid), (gid, gid))
+}
+
 /// Maps the guest's ids to the one host user that an ordinary user may give, from inside.
 pub(crate) fn write_own_maps(uid: u32, gid: u32) -> Result<(), Errno> {
     write_maps(&format!("{}/proc/self", stage::HOST_TEXT), (GUEST, uid), (GUEST, gid))

@@ -267,6 +267,8 @@ pub(crate) enum ToInit {
         open: bool,
         /// Whether it stays, and what lies on its disk.
         stays: Option<Extent>,
+        /// Whether its network is on loan: it is up already, and nobody inside has a right over it.
+        lent: bool,
     },
     /// Something for a sandbox that stays.
     Session(ToSession),

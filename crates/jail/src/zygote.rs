@@ -29,11 +29,13 @@ pub(crate) const NAMESPACES: [&str; 7] = [
     "/proc/self/ns/user",
     "/proc/self/ns/mnt",
     "/proc/self/ns/pid",
-    "/proc/self/ns/net",
+    NETWORK,
     "/proc/self/ns/ipc",
     "/proc/self/ns/uts",
     "/proc/self/ns/cgroup",
 ];
+
+const NETWORK: &str = "/proc/self/ns/net";
 
 /// Names of the steps that can fail in a zygote or a worker, by number.
 const STEPS: [&str; 12] = [
@@ -78,6 +80,8 @@ pub(crate) struct Fork<'a> {
     pub(crate) guest: (u32, u32),
     /// The worker's own channel.
     pub(crate) channel: OwnedFd,
+    /// A network on loan: the user namespace that it belongs to, and the network. They are joined first.
+    pub(crate) on_loan: Option<[BorrowedFd<'a>; 2]>,
     /// [`NAMESPACES`], then the Landlock rules if there are any.
     pub(crate) entry: &'a [OwnedFd],
     /// A v2 group to be born in.
@@ -118,11 +122,16 @@ impl Line {
             flags |= BORN_IN_GROUP;
         }
         let mut fds = vec![fork.channel.as_fd()];
-        fds.extend(fork.entry.iter().map(AsFd::as_fd));
+        fds.extend(fork.on_loan.into_iter().flatten());
+        // From inside the sandbox's user namespace nobody has a right over a network on loan: it was joined before.
+        let joined = |name: Option<&&str>| fork.on_loan.is_some() && name == Some(&NETWORK);
+        let entry = fork.entry.iter().enumerate().filter(|(index, _)| !joined(NAMESPACES.get(*index)));
+        fds.extend(entry.map(|(_, fd)| fd.as_fd()));
+        let namespaces = NAMESPACES.len() + usize::from(fork.on_loan.is_some());
         fds.extend(fork.birthplace);
         fds.extend(fork.doors.iter().map(AsFd::as_fd));
         let (user, group) = fork.guest;
-        self.send([FORK, user.into(), group.into(), NAMESPACES.len() as u64, flags, 0, 0, 0], &fds)
+        self.send([FORK, user.into(), group.into(), namespaces as u64, flags, 0, 0, 0], &fds)
     }
 
     /// Lends a worker to a run: its limits and standard streams, then what the interpreter's driver reads.

@@ -123,10 +123,7 @@ pub async fn batch(
                     continue;
                 }
                 let (judge, gate) = (Arc::clone(&judge), Arc::clone(&gate));
-                let judged = tokio::spawn(async move {
-                    let _place = gate.acquire().await;
-                    judge_line(&judge, &line).await
-                });
+                let judged = tokio::spawn(async move { judge_line(&judge, &gate, &line).await });
                 under_way.push_back((bytes, Judging(judged)));
             },
             line = first(&mut under_way), if !under_way.is_empty() => {
@@ -221,7 +218,7 @@ fn skip_line(reader: &mut impl BufRead) -> u64 {
     }
 }
 
-async fn judge_line(judge: &Judge, line: &Read1) -> Line {
+async fn judge_line(judge: &Judge, gate: &Arc<Semaphore>, line: &Read1) -> Line {
     let wrong = |why: &str| ErrorBody {
         code: ErrorCode::InvalidRequest,
         message: why.to_owned(),
@@ -229,7 +226,7 @@ async fn judge_line(judge: &Judge, line: &Read1) -> Line {
     };
     let (task_id, judged) = match &line.text {
         Err(why) => (serde_json::Value::Null, Err(wrong(why))),
-        Ok(text) => (name_of(text), judge_text(judge, text).await.map_err(|error| error.body())),
+        Ok(text) => (name_of(text), judge_text(judge, gate, text).await.map_err(|error| error.body())),
     };
     let (text, found) = match judged {
         Ok(judged) => {
@@ -250,14 +247,17 @@ struct Failed<'a> {
     error: &'a ErrorBody,
 }
 
-async fn judge_text(judge: &Judge, text: &str) -> Result<Judged, JudgeError> {
+async fn judge_text(judge: &Judge, gate: &Arc<Semaphore>, text: &str) -> Result<Judged, JudgeError> {
+    // Never closed.
+    let mut turn = Arc::clone(gate).acquire_owned().await.ok();
     let task = Task::from_any(text)?;
     let task_id = Some(task.task_id.clone().unwrap_or_default());
     loop {
-        match judge.judge_as(id_of(text), &task).await {
+        match judge.judge_as(id_of(text), &task, turn.take()).await {
             // Many tasks come as one batch: they go as fast as their caller may, and none is lost for that.
             Err(JudgeError::Run(error)) if error.retry_after().is_some() => {
                 tokio::time::sleep(error.retry_after().unwrap_or(SOON)).await;
+                turn = Arc::clone(gate).acquire_owned().await.ok();
             }
             judged => return Ok(Judged { task_id, ..judged? }),
         }

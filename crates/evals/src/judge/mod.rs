@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Admission, Caller, Engine};
+use tokio::sync::OwnedSemaphorePermit;
 use types::{ExecRequest, LimitsSpec, Network, Policy};
 
 pub use batch::{BatchError, Out, Progress, batch};
@@ -124,14 +125,20 @@ impl Judge {
     /// Judges a task. A failure of the host is tried once more: it is never a wrong answer. What came of it is in the
     /// audit trail before it is returned.
     pub async fn judge(&self, task: &Task) -> Result<Judged, JudgeError> {
-        self.judge_as(engine::new_id("judge"), task).await
+        self.judge_as(engine::new_id("judge"), task, None).await
     }
 
-    /// The same under a name that was there before.
-    async fn judge_as(&self, id: String, task: &Task) -> Result<Judged, JudgeError> {
+    /// The same under a name that was there before. `turn` ends when the last case has its verdict: what is left then is
+    /// to wait for the end of sandboxes, and for the trail.
+    async fn judge_as(
+        &self,
+        id: String,
+        task: &Task,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Result<Judged, JudgeError> {
         let task = self.overlay.over(task.clone());
         let account = Account::open(&self.caller, &task);
-        let judged = self.judge_twice(task).await;
+        let judged = self.judge_twice(task, turn).await;
         self.engine.metrics().judged(match &judged {
             Ok(judged) if judged.all_passed => "passed",
             Ok(_) => "failed",
@@ -145,16 +152,16 @@ impl Judge {
     }
 
     /// Admitted as one request, however many sandboxes it takes.
-    async fn judge_twice(&self, task: Task) -> Result<Judged, JudgeError> {
+    async fn judge_twice(&self, task: Task, mut turn: Option<OwnedSemaphorePermit>) -> Result<Judged, JudgeError> {
         let _pass = self.engine.admit(&self.caller, "judge").await?;
         let _place = self.engine.hold_several().await;
-        match self.judge_once(task.clone()).await {
-            Err(error) if error.is_infrastructure() => self.judge_once(task).await,
+        match self.judge_once(task.clone(), &mut turn).await {
+            Err(error) if error.is_infrastructure() => self.judge_once(task, &mut turn).await,
             other => other,
         }
     }
 
-    async fn judge_once(&self, task: Task) -> Result<Judged, JudgeError> {
+    async fn judge_once(&self, task: Task, turn: &mut Option<OwnedSemaphorePermit>) -> Result<Judged, JudgeError> {
         task.check()?;
         let ground = Ground::new(
             Arc::clone(&self.engine),
@@ -179,6 +186,7 @@ impl Judge {
             teller.add(case, &way.plan, &name, &finished);
             cases.push(shown(name, case, finished));
         }
+        drop(turn.take());
         bench.finish().await?;
         Ok(judged(&ground, cases, teller))
     }

@@ -39,6 +39,8 @@ pub(crate) struct Group {
 struct Folder {
     path: PathBuf,
     fd: OwnedFd,
+    /// Through which processes move themselves in.
+    door: OwnedFd,
 }
 
 #[derive(Debug)]
@@ -47,12 +49,14 @@ struct Memory {
     /// Becomes readable when memory runs out.
     event: OwnedFd,
     peak: OwnedFd,
+    usage: OwnedFd,
     control: OwnedFd,
 }
 
 #[derive(Debug)]
 struct Pids {
     folder: Folder,
+    current: OwnedFd,
     events: OwnedFd,
 }
 
@@ -113,7 +117,8 @@ impl Folder {
     fn make(path: PathBuf) -> Result<Self, Errno> {
         make(&path)?;
         let fd = open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { path, fd })
+        let door = openat(&fd, "tasks", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { path, fd, door })
     }
 
     fn open(&self, file: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -139,14 +144,16 @@ impl Memory {
         let control = folder.open("memory.oom_control", OFlags::RDONLY)?;
         folder.write("cgroup.event_control", &format!("{} {}", event.as_raw_fd(), control.as_raw_fd()))?;
         let peak = folder.open("memory.max_usage_in_bytes", OFlags::RDWR)?;
-        Ok(Self { folder, event, peak, control })
+        let usage = folder.open("memory.usage_in_bytes", OFlags::RDONLY)?;
+        Ok(Self { folder, event, peak, usage, control })
     }
 }
 
 impl Pids {
     fn new(folder: Folder) -> Result<Self, Errno> {
         let events = folder.open("pids.events", OFlags::RDONLY)?;
-        Ok(Self { folder, events })
+        let current = folder.open("pids.current", OFlags::RDONLY)?;
+        Ok(Self { folder, current, events })
     }
 }
 
@@ -229,9 +236,7 @@ impl Group {
     /// Makes a group that a run has left like a new one; `false` if it is not empty, or not for certain.
     pub(super) fn renew(&mut self, limits: &Limits) -> Result<bool, Errno> {
         let (Some(memory), Some(pids)) = (&self.memory, &self.pids) else { return Ok(false) };
-        let number = |folder: &Folder, file| Ok(number(&folder.open(file, OFlags::RDONLY)?));
-        let (processes, bytes) =
-            (number(&pids.folder, "pids.current")?, number(&memory.folder, "memory.usage_in_bytes")?);
+        let (processes, bytes) = (number(&pids.current), number(&memory.usage));
         if processes != Some(0) || bytes.is_none_or(|bytes| bytes > MOST_LEFT) {
             return Ok(false);
         }
@@ -253,7 +258,7 @@ impl Group {
     }
 
     pub(super) fn doors(&self) -> Result<Vec<OwnedFd>, Errno> {
-        self.each_folder().map(|folder| folder.open("tasks", OFlags::WRONLY)).collect()
+        self.each_folder().map(|folder| rustix::io::fcntl_dupfd_cloexec(&folder.door, 0)).collect()
     }
 
     pub(super) fn event(&self) -> Option<&OwnedFd> {
@@ -269,8 +274,7 @@ impl Group {
     }
 
     pub(super) fn memory(&self) -> Option<u64> {
-        let folder = &self.memory.as_ref()?.folder;
-        number(&folder.open("memory.usage_in_bytes", OFlags::RDONLY).ok()?)
+        number(&self.memory.as_ref()?.usage)
     }
 
     pub(super) fn read_counts(&self) -> Counts {

@@ -104,7 +104,7 @@ fn serve(
 ) -> Result<Infallible, Option<Trouble>> {
     doors.iter().try_for_each(cgroup::enter).wall(Layer::CgroupMemory, "enter the cgroup")?;
     drop(doors);
-    let Some((ToInit::Go { map_own, guest, without, accept, unmetered, open, stays }, _)) =
+    let Some((ToInit::Go { map_own, guest, without, accept, unmetered, open, stays, lent }, _)) =
         channel.recv().step("wait for the keeper")?
     else {
         return Err(None);
@@ -116,7 +116,7 @@ fn serve(
     }
     let mut layers = Vec::new();
     let own_network = !without.contains(&Layer::NetNs);
-    let identity = root::Identity { guest, without, accept: &accept, disk: disk.as_ref().zip(stays) };
+    let identity = root::Identity { guest, without, accept: &accept, lent, disk: disk.as_ref().zip(stays) };
     let proc = root::enter(&writable, overlays, &identity, &mut layers)?;
     drop((writable, disk));
     // Changing ids cleared it: only now does it hold. The keeper's end of the channel is the second way to notice.

@@ -28,6 +28,8 @@ pub(super) struct Identity<'a> {
     pub(super) without: Vec<Layer>,
     /// Walls that may still fail.
     pub(super) accept: &'a [Layer],
+    /// Whether its network is on loan, and up.
+    pub(super) lent: bool,
     /// Its disk and what lies on it, if it stays.
     pub(super) disk: Option<(&'a OwnedFd, Extent)>,
 }
@@ -39,7 +41,7 @@ pub(super) fn enter(
     identity: &Identity<'_>,
     layers: &mut Vec<Layer>,
 ) -> Result<OwnedFd, Trouble> {
-    let Identity { guest, without, accept, disk } = identity;
+    let Identity { guest, without, accept, lent, disk } = identity;
     // Only here: with cgroup v1 init has just moved itself, and the namespace shows the group it began in.
     if !without.contains(&Layer::CgroupNs) {
         match ids::unshare_cgroup_view() {
@@ -55,7 +57,9 @@ pub(super) fn enter(
         layers.push(Layer::UtsNs);
     }
     if !without.contains(&Layer::NetNs) {
-        sys::loopback_up().wall(Layer::NetNs, "bring loopback up")?;
+        if !lent {
+            sys::loopback_up().wall(Layer::NetNs, "bring loopback up")?;
+        }
         layers.push(Layer::NetNs);
     }
 

@@ -61,7 +61,7 @@ pub(super) fn close(
     layers.push(Layer::NoNewPrivs);
     let rules = restrict_files(kind, layers)?;
     let profile = if unmetered { Profile::Unmetered } else { Profile::Metered };
-    match sys::install_filter(&seccomp::program(profile)) {
+    match sys::install_filter(seccomp::program(profile)) {
         Ok(()) => layers.push(Layer::Seccomp),
         Err(_) if accept.contains(&Layer::Seccomp) => {}
         Err(errno) => return Err(errno).wall(Layer::Seccomp, "load the system call filter"),

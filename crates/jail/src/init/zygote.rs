@@ -44,7 +44,7 @@ impl Birth<'_> {
         // Its cgroup view stays the keeper's: from there its forks enter the groups of runs. The keeper's processes are
         // none of its business, so that it has no `/proc`.
         let without = vec![Layer::UserNs, Layer::CgroupNs, Layer::PidNs];
-        let identity = Identity { guest, without, accept: &[], disk: None };
+        let identity = Identity { guest, without, accept: &[], lent: false, disk: None };
         drop(root::enter(&self.writable, self.overlays, &identity, &mut Vec::new())?);
         sys::reset_signals();
         setsid().step("leave the session")?;

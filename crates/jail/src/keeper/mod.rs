@@ -4,6 +4,7 @@
 
 mod limits;
 mod namespaces;
+mod networks;
 mod sandbox;
 mod session;
 mod sweeper;
@@ -28,6 +29,7 @@ use crate::init::{self, Step};
 use crate::stage::{self, Overlay};
 use crate::sys;
 use crate::wire::{Cost, Create, End, FromKeeper, Limits, SandboxId, Setup, ToKeeper, Trouble, ZygoteId};
+use networks::Networks;
 pub use sandbox::DISK_STEP;
 use sandbox::Sandbox;
 use sweeper::{Remains, Sweeper};
@@ -76,6 +78,8 @@ struct Keeper {
     /// Host trees that lie where a run's own folders are.
     overlays: Vec<Overlay>,
     groups: Groups,
+    /// Where many runs follow each other.
+    networks: Option<Networks>,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     /// Sandboxes to make, one at a time between other things: runs that go on do not wait for those that are to come.
     ordered: VecDeque<Create>,
@@ -132,6 +136,7 @@ impl Keeper {
             ids,
             overlays,
             groups: Groups::new(tree),
+            networks: setup.zygotes.then(|| Networks::new(ids)),
             sandboxes: BTreeMap::new(),
             ordered: VecDeque::new(),
             ways_out: BTreeMap::new(),
@@ -185,7 +190,7 @@ impl Keeper {
 
     /// Workers whose zygote was lost are ours now, and so is whatever else is left without a parent.
     fn reap_orphans(&mut self) {
-        if !self.adopts {
+        if !self.adopts || !self.sandboxes.values().any(|sandbox| self.is_ours_to_reap(sandbox)) {
             return;
         }
         while let Some((pid, status, reaped)) = sys::reap_orphan() {
@@ -294,7 +299,9 @@ impl Keeper {
         if let (Some(_), Some(group)) = (&create.disk, &group) {
             group.spare_the_rest().step("let memory run out for one process alone")?;
         }
-        let mut sandbox = Sandbox::make(create, self.ids, &self.overlays, group, way_out).map_err(|failed| {
+        let networks = self.networks.as_mut();
+        let made = Sandbox::make(create, self.ids, &self.overlays, networks, group, way_out);
+        let mut sandbox = made.map_err(|failed| {
             let (trouble, group) = *failed;
             self.sweeper.take(Remains { fds: Vec::new(), group });
             trouble
@@ -367,8 +374,11 @@ impl Keeper {
     /// Tells the engine how a sandbox ended; nothing of it runs any more.
     fn bury(&mut self, sandbox: Sandbox) -> Result<(), Errno> {
         let id = sandbox.id;
-        let (end, cost, layers, remains) = sandbox.finish();
+        let (end, cost, layers, remains, network) = sandbox.finish();
         let told = self.engine.send(&FromKeeper::Ended { id, end, cost, layers }, &[]);
+        if let (Some(networks), Some(network)) = (&mut self.networks, network) {
+            networks.keep(network);
+        }
         self.let_go_of(remains);
         match told {
             // The engine is gone: the loop notices by itself and cleans up.
@@ -393,6 +403,7 @@ impl Keeper {
     }
 
     fn empty_groups(&mut self) {
+        self.networks.iter_mut().for_each(Networks::empty);
         self.groups.sweep();
         for group in self.groups.empty() {
             self.sweeper.take(Remains { fds: Vec::new(), group: Some(group) });

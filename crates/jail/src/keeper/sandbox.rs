@@ -2,7 +2,7 @@
 
 mod worker;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -11,6 +11,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use types::{Layer, LimitKind};
 
 use super::namespaces;
+use super::networks::{Network, Networks};
 use super::session::Session;
 use super::sweeper::Remains;
 use super::watch::Watch;
@@ -52,6 +53,8 @@ pub(super) struct Sandbox {
     /// How a worker gets in: from init's report until the zygote has its order.
     entry: Vec<OwnedFd>,
     doors: Vec<OwnedFd>,
+    /// Its network, if it is on loan.
+    network: Option<Network>,
     pub(super) worker: Option<Worker>,
     /// What there is to know of one that stays.
     pub(super) session: Option<Session>,
@@ -70,10 +73,11 @@ impl Sandbox {
         create: &Create,
         ids: Ids,
         overlays: &[Overlay],
+        networks: Option<&mut Networks>,
         group: Option<Group>,
         way_out: Option<OwnedFd>,
     ) -> Result<Self, Box<(Trouble, Option<Group>)>> {
-        match Self::birth(create, ids, overlays, group.as_ref(), way_out) {
+        match Self::birth(create, ids, overlays, networks, group.as_ref(), way_out) {
             Ok(mut sandbox) => {
                 sandbox.group = group;
                 Ok(sandbox)
@@ -86,6 +90,7 @@ impl Sandbox {
         create: &Create,
         ids: Ids,
         overlays: &[Overlay],
+        networks: Option<&mut Networks>,
         group: Option<&Group>,
         way_out: Option<OwnedFd>,
     ) -> Result<Self, Trouble> {
@@ -98,19 +103,11 @@ impl Sandbox {
         if create.network && (without.contains(&Layer::NetNs) || way_out.is_none()) {
             return Err(Errno::PERM).wall(Layer::NetNs, way_out::STEP);
         }
-        let fork = Clone3 { namespaces: namespaces::flags(&without), cgroup: group.and_then(Group::birthplace) };
-        let (pidfd, pid) = match fork.fork() {
-            Ok(Side::Child) => {
-                drop(init);
-                Init { channel: inner, writable, doors, overlays: overlays.to_vec(), way_out, disk }.live()
-            }
-            Ok(Side::Parent { pidfd, pid }) => (pidfd, pid),
-            Err(errno) => {
-                let layer = namespaces::refused().first().copied().unwrap_or(Layer::UserNs);
-                return Err(errno).wall(layer, "make the namespaces");
-            }
-        };
-        drop((inner, way_out, disk));
+        // One that is open to others, or stays, or does without a wall, has a network of its own.
+        let networks = networks.filter(|_| !create.network && create.disk.is_none() && without.is_empty());
+        let mut born = Some(Init { channel: inner, writable, doors, overlays: overlays.to_vec(), way_out, disk });
+        let (pidfd, pid, network) = fork_init(&without, networks, group.and_then(Group::birthplace), &mut born)?;
+        let Some(Init { writable, doors, .. }) = born else { return Err(Errno::CHILD).step("fork init") };
         // A worker will need them too.
         let doors = if create.zygote.is_some() { doors } else { Vec::new() };
         let mut sandbox = Self {
@@ -128,6 +125,7 @@ impl Sandbox {
             mounts: None,
             entry: Vec::new(),
             doors,
+            network,
             worker: None,
             session: create.disk.is_some().then(|| Session::new(ids.of_sessions())),
             layers: namespaces::complete(&without),
@@ -179,7 +177,8 @@ impl Sandbox {
             }
             (Ids::PerRun, _) => {
                 stage::give(&self.writable, self.owner).step("give the run its folders")?;
-                if !without.contains(&Layer::UserNs) {
+                // On the way into a network on loan that was done already.
+                if !without.contains(&Layer::UserNs) && self.network.is_none() {
                     ids::write_maps_of(self.pid, self.owner).wall(Layer::UserNs, "map the user of the sandbox")?;
                 }
                 None
@@ -200,6 +199,7 @@ impl Sandbox {
             unmetered: !group.is_some_and(Group::counts_memory),
             open: self.zygote.is_some(),
             stays,
+            lent: self.network.is_some(),
         };
         self.init.send(&go, &[]).step("let init go on")?;
         if stays.is_none() {
@@ -351,7 +351,7 @@ impl Sandbox {
     }
 
     /// Reaps and counts. What comes back beside the result is slow to let go of.
-    pub(super) fn finish(self) -> (End, Cost, Vec<Layer>, Remains) {
+    pub(super) fn finish(self) -> (End, Cost, Vec<Layer>, Remains, Option<Network>) {
         let reaped = sys::wait_for(self.pid).ok();
         let counts = self.group.as_ref().map(Group::counts).unwrap_or_default();
         let wall = self.started.map_or(Duration::ZERO, |at| self.ended.unwrap_or_else(Instant::now) - at);
@@ -383,7 +383,33 @@ impl Sandbox {
         layers.sort_unstable();
         let remains =
             Remains { fds: [Some(self.writable), self.mounts].into_iter().flatten().collect(), group: self.group };
-        (end, cost, layers, remains)
+        (end, cost, layers, remains, self.network)
+    }
+}
+
+/// Forks a sandbox's process 1, with a network on loan where there are some to lend.
+fn fork_init(
+    without: &[Layer],
+    networks: Option<&mut Networks>,
+    cgroup: Option<BorrowedFd<'_>>,
+    init: &mut Option<Init>,
+) -> Result<(OwnedFd, i32, Option<Network>), Trouble> {
+    if let Some(networks) = networks {
+        let fork = Clone3 { namespaces: namespaces::flags(&[Layer::NetNs]), cgroup };
+        if let Some((pidfd, pid, network)) = networks.fork(&fork, init) {
+            return Ok((pidfd, pid, Some(network)));
+        }
+    }
+    match (Clone3 { namespaces: namespaces::flags(without), cgroup }).fork() {
+        Ok(Side::Child) => match init.take() {
+            Some(init) => init.live(),
+            None => sys::exit_now(1),
+        },
+        Ok(Side::Parent { pidfd, pid }) => Ok((pidfd, pid, None)),
+        Err(errno) => {
+            let layer = namespaces::refused().first().copied().unwrap_or(Layer::UserNs);
+            Err(errno).wall(layer, "make the namespaces")
+        }
     }
 }
 

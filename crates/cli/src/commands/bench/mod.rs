@@ -3,6 +3,7 @@
 mod budgets;
 mod contender;
 mod daemon;
+mod document;
 mod e2b;
 mod entries;
 mod growth;
@@ -43,7 +44,7 @@ use work::{Folder, Work};
 /// Measure this host: ours beside plain python3 and whatever peers are installed
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  saggar bench\n  saggar bench --only latency --only bubblewrap --only cold\n  saggar bench --markdown docs/BENCHMARKS.md\n  saggar bench judge --data HumanEval.jsonl.gz\n  saggar bench e2b --client ~/venv/bin/python3\n\nTakes about five minutes; figures mean something only on a machine with nothing else to do.\n\nExit code: 0 if every budget was met, 1 if one was not, 125 if nothing could be measured."
+    after_help = "Examples:\n  saggar bench\n  saggar bench --only latency --only bubblewrap --only cold\n  saggar bench --markdown docs/BENCHMARKS.md\n  saggar bench judge --data HumanEval.jsonl.gz --markdown docs/BENCHMARKS.md\n  saggar bench e2b --client ~/venv/bin/python3\n\nTakes about five minutes; figures mean something only on a machine with nothing else to do.\n\nExit code: 0 if every budget was met, 1 if one was not, 125 if nothing could be measured."
 )]
 pub(crate) struct Bench {
     /// What to measure
@@ -68,7 +69,7 @@ pub(crate) struct Bench {
     /// A Python that has `e2b-code-interpreter`, for `bench e2b` [default: python3]
     #[arg(long, value_name = "PYTHON")]
     client: Option<PathBuf>,
-    /// Also write the report to this file, as Markdown
+    /// Also write the report to this file, as Markdown; what other kinds of `bench` wrote there stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -124,6 +125,9 @@ impl Bench {
         let rounds = self.rounds.and_then(|rounds| usize::try_from(rounds).ok());
         let rounds = rounds.unwrap_or(if self.quick { 1 } else { 5 });
         let report = judge::measure(data, rounds, machine::cores())?;
+        if let Some(path) = &self.markdown {
+            document::write_section(path, &judge::markdown(&report))?;
+        }
         if self.json {
             print_json(&report)?;
         } else {
@@ -223,8 +227,7 @@ impl Bench {
 
     fn tell(&self, report: &Report) -> Result<u8, Failure> {
         if let Some(path) = &self.markdown {
-            let written = std::fs::write(path, show::markdown(report));
-            written.map_err(|source| RunError::Output { path: path.clone(), source })?;
+            document::write(path, &show::markdown(report))?;
         }
         if self.json {
             print_json(report)?;

@@ -39,6 +39,7 @@ pub(super) fn execute(
         .map_err(Failure::runtime)?;
     let result = runtime.block_on(async {
         let engine = Arc::new(Engine::open(settings)?.with_pool());
+        engine.expect_run();
         let base = ExecRequest { cold: command.options.cold, ..base(request) };
         let judge = Arc::new(judge::Judge::new(engine, command.options.caller(), base).with_overlay(overlay));
         let out = match &command.options.out {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::{Sandbox, nanos, trouble};
+use super::{Network, Sandbox, nanos, trouble};
 use crate::cgroup::Group;
 use crate::ids::GUEST;
 use crate::keeper::NO_WORKER;
@@ -59,6 +59,7 @@ impl Sandbox {
         let fork = Fork {
             guest: (GUEST, GUEST),
             channel,
+            on_loan: self.network.as_ref().map(Network::entry),
             entry: &self.entry,
             birthplace: self.group.as_ref().and_then(Group::birthplace),
             doors: &self.doors,

@@ -68,7 +68,7 @@ fn interpret(program: &[Instruction], call: Call, seen: &mut BTreeSet<usize>) ->
     }
 }
 
-static METERED: LazyLock<Vec<Instruction>> = LazyLock::new(|| program(Profile::Metered));
+static METERED: LazyLock<&[Instruction]> = LazyLock::new(|| program(Profile::Metered));
 static ACTIONS: LazyLock<BTreeMap<u32, Action>> = LazyLock::new(|| actions(Profile::Metered));
 
 fn answer(call: Call) -> u32 {
@@ -120,7 +120,7 @@ fn every_number_gets_what_the_table_says() {
         let (program, actions) = (program(profile), actions(profile));
         for nr in (0..2048).chain([X32 - 1, X32, X32 + 39, u32::MAX]) {
             let call = Call { arch: NATIVE, nr, args: [0; 6] };
-            assert_eq!(interpret(&program, call, &mut BTreeSet::new()), expected(&actions, call), "{profile:?} {nr}");
+            assert_eq!(interpret(program, call, &mut BTreeSet::new()), expected(&actions, call), "{profile:?} {nr}");
         }
     }
 }
@@ -153,7 +153,7 @@ fn junk_in_the_high_half_of_an_argument_changes_nothing() {
 #[test]
 fn memory_that_nobody_counts_cannot_be_made() {
     for nr in [libc::SYS_memfd_create, libc::SYS_shmget, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open] {
-        let run = |profile| interpret(&program(profile), Call::native(nr, &[]), &mut BTreeSet::new());
+        let run = |profile| interpret(program(profile), Call::native(nr, &[]), &mut BTreeSet::new());
         assert_eq!((run(Profile::Metered), run(Profile::Unmetered)), (ALLOW, errno(libc::ENOSYS)));
     }
 }
@@ -164,7 +164,7 @@ fn the_common_path_is_short() {
     assert!(program.len() < 400, "{} instructions", program.len());
     for nr in [libc::SYS_read, libc::SYS_write, libc::SYS_mmap, libc::SYS_futex, libc::SYS_openat] {
         let mut seen = BTreeSet::new();
-        interpret(&program, Call::native(nr, &[]), &mut seen);
+        interpret(program, Call::native(nr, &[]), &mut seen);
         assert!(seen.len() <= 14, "{nr}: {} steps", seen.len());
     }
 }
@@ -238,12 +238,12 @@ fn no_instruction_is_dead() {
             for b in values {
                 for c in [0, 1, 6, 17, 0o100_000, 0o010_000, 0o140_000, 0o060_000] {
                     let call = Call { arch: NATIVE, nr, args: [a, b, c, 0, 0, 0] };
-                    interpret(&program, call, &mut seen);
+                    interpret(program, call, &mut seen);
                 }
             }
         }
     }
-    interpret(&program, Call { arch: 0, nr: 0, args: [0; 6] }, &mut seen);
+    interpret(program, Call { arch: 0, nr: 0, args: [0; 6] }, &mut seen);
     let dead: Vec<_> = (0..program.len()).filter(|at| !seen.contains(at)).collect();
     assert!(dead.is_empty(), "never reached: {dead:?} of {}", program.len());
 }
