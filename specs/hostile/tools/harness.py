@@ -75,11 +75,10 @@ class Harness:
         return e
 
     def command(self, args):
-        if "--" in args:
-            at = args.index("--")
-            args = args[:at] + self.a.option + args[at:]
-        else:
-            args = args + self.a.option
+        # A session has them from its creation.
+        options = self.a.option if args[0] != "session" or args[1] == "create" else []
+        at = args.index("--") if "--" in args else len(args)
+        args = args[:at] + options + args[at:]
         return self.prefix + [str(self.binary), *args]
 
     def start(self, args, **streams):

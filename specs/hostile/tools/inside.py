@@ -10,6 +10,11 @@ KILL_THEIR_PARENT = ("proc-init-signals", "proc-kill-everybody")
 MOST_FETCHED = 40  # files of one program that are brought back
 
 
+def has_one_user(h):
+    """Of an ordinary user's server, and in a container, everybody inside is the same user."""
+    return h.a.as_user or "--backend=docker" in h.a.option
+
+
 class Refused(Exception):
     """A command about a session that should have worked did not."""
 
@@ -105,13 +110,13 @@ def check_expected(h, m, result, answer):
     if "killed:memory" in e.get("status_in", []):
         # One process is killed, not all: those that are left may wait for it.
         e["status_in"] = [*e["status_in"], "killed:timeout"]
-    if h.a.as_user and m["id"] in KILL_THEIR_PARENT and result["outcome"] == {"kind": "signaled", "signal": 9}:
+    if has_one_user(h) and m["id"] in KILL_THEIR_PARENT and result["outcome"] == {"kind": "signaled", "signal": 9}:
         h.notes.append(f"{m['id']}: of one user, so it killed the process that waited for it")
         e = {k: v for k, v in e.items() if k not in ("status_in", "exit_code")}
     if m.get("needs_layer") == "disk_quota" and "disk_quota" in result["isolation"]["missing"]:
         h.notes.append(f"{m['id']}: {result['outcome']} without disk_quota")
         return check_host(h, e, answer) + check_isolation(h, result)
-    if h.a.as_user and m["id"] == "fs-driver-files" and result["stdout"] == "ESCAPED:made /home/hostile_dropped\nNOT-CONTAINED\n":
+    if has_one_user(h) and m["id"] == "fs-driver-files" and result["stdout"] == "ESCAPED:made /home/hostile_dropped\nNOT-CONTAINED\n":
         h.notes.append(f"{m['id']}: of one user, whose /home is on the session's own disk")
         return check_host(h, e, answer) + check_isolation(h, result)
     bad = check_output(h, dict(m, expect=e), result, answer) + check_host(h, e, answer) + check_isolation(h, result)

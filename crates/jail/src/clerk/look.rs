@@ -6,13 +6,15 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::inside::{Change, Event, MOST_ENTRIES, Reach};
 
 /// What an entry was when it was looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
-    number: u64,
+    /// The number of its inode, and when that was made: numbers are used again.
+    number: (u64, Option<SystemTime>),
     folder: bool,
     /// When its content changed, and how long it was.
     content: (i64, i64, u64),
@@ -23,7 +25,7 @@ struct Seen {
 impl Seen {
     fn of(meta: &Metadata) -> Self {
         Self {
-            number: meta.ino(),
+            number: (meta.ino(), meta.created().ok()),
             folder: meta.is_dir(),
             // A folder changes with what is in it, which is told by itself.
             content: if meta.is_dir() { (0, 0, 0) } else { (meta.mtime(), meta.mtime_nsec(), meta.len()) },
@@ -110,11 +112,8 @@ fn differences(mut before: BTreeMap<PathBuf, Seen>, now: &BTreeMap<PathBuf, Seen
             continue;
         };
         events.push(event(Change::Rename, &from, Some(path)));
-        let moved: Vec<(PathBuf, Seen)> = before
-            .iter()
-            .filter_map(|(old, was)| Some((old, *was)).filter(|_| old.starts_with(&from)))
-            .map(|(old, was)| (old.clone(), was))
-            .collect();
+        let moved: Vec<(PathBuf, Seen)> =
+            before.iter().filter(|(old, _)| old.starts_with(&from)).map(|(old, was)| (old.clone(), *was)).collect();
         for (old, was) in moved {
             before.remove(&old);
             let rest = old.strip_prefix(&from).map(Path::to_path_buf).unwrap_or_default();

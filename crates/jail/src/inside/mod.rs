@@ -52,6 +52,7 @@ impl Files {
     }
 
     /// Everybody inside but init, as `number name`, whatever they call themselves.
+    #[must_use]
     pub fn processes(&self) -> Vec<String> {
         let Ok(proc) = self.open("/proc", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) else { return Vec::new() };
         let Ok(entries) = Dir::read_from(&proc) else { return Vec::new() };

@@ -87,17 +87,12 @@ impl Streams {
         process: ProcessId,
     ) -> impl Iterator<Item = (ProcessId, Source, BorrowedFd<'_>, i16)> + '_ {
         let input = self.stdin.as_ref().filter(|_| !self.waiting.is_empty());
-        let output = |fd: &'_ Option<Rc<OwnedFd>>| fd.is_some() && self.room > 0;
+        let hears = self.room > 0;
+        let (stdout, stderr) = (self.stdout.as_ref().filter(|_| hears), self.stderr.as_ref().filter(|_| hears));
         [
             input.map(|fd| (process, Source::In, fd.as_fd(), libc::POLLOUT)),
-            self.stdout
-                .as_ref()
-                .filter(|_| output(&self.stdout))
-                .map(|fd| (process, Source::Out, fd.as_fd(), libc::POLLIN)),
-            self.stderr
-                .as_ref()
-                .filter(|_| output(&self.stderr))
-                .map(|fd| (process, Source::Err, fd.as_fd(), libc::POLLIN)),
+            stdout.map(|fd| (process, Source::Out, fd.as_fd(), libc::POLLIN)),
+            stderr.map(|fd| (process, Source::Err, fd.as_fd(), libc::POLLIN)),
         ]
         .into_iter()
         .flatten()
