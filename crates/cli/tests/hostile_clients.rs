@@ -88,6 +88,51 @@ fn half_sent_requests_and_slow_readers_hold_nothing() {
 }
 
 #[test]
+fn idle_connections_keep_nobody_out() {
+    let server = Server::start("idle");
+    works(&server);
+    let key = server.key();
+    let host = &server.address;
+    // A client with a key keeps its connection, whatever strangers do.
+    let mut friend = TcpStream::connect(host).unwrap();
+    let asks = |stream: &mut TcpStream| {
+        let head = format!("GET /v1/runs HTTP/1.1\r\nhost: {host}\r\nx-api-key: {key}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+    };
+    asks(&mut friend);
+    let half_head = format!("POST /v1/runs HTTP/1.1\r\nhost: {host}\r\nx-api-key: {key}\r\n");
+    let half_body = format!("{half_head}content-length: 1000\r\n\r\n{{\"code\"");
+    for bytes in ["", "GET /healthz HT", half_head.as_str(), half_body.as_str()] {
+        // More than there are places for.
+        let held: Vec<TcpStream> = (0..1100)
+            .filter_map(|_| {
+                let mut stream = TcpStream::connect(host).ok()?;
+                // One that made room for another cannot be written to any more.
+                let _ = stream.write_all(bytes.as_bytes());
+                Some(stream)
+            })
+            .collect();
+        let start = Instant::now();
+        works(&server);
+        assert!(start.elapsed() < Duration::from_secs(10), "{bytes:?}: {:?}", start.elapsed());
+        if !bytes.contains("content-length") {
+            // What it has not read of its last answer is read first.
+            let mut rest = vec![0; 1 << 16];
+            friend.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            while friend.read(&mut rest).is_ok_and(|count| count > 0) {}
+            friend.set_read_timeout(None).unwrap();
+            asks(&mut friend);
+        }
+        drop(held);
+    }
+    assert!(server.metric("saggar_connections_closed_total{way=\"tcp\"}") > 0);
+    assert_eq!(server.metric("saggar_connections_refused_total{way=\"tcp\"}"), 0);
+}
+
+#[test]
 fn bodies_that_are_too_large_are_refused_before_they_are_read() {
     let server = Server::start("large");
     let key = server.key();

@@ -20,6 +20,7 @@ struct Owned {
     session: String,
     snapshot: String,
     pid: String,
+    job: String,
 }
 
 /// One of everything.
@@ -39,7 +40,12 @@ fn furnish(server: &Server, key: &str) -> Owned {
     let snapshot = word(&ask(&format!("POST /v1/sessions/{session}/snapshots"), r#"{"name": "secret"}"#)["id"]);
     let process =
         ask(&format!("POST /v1/sessions/{session}/processes"), r#"{"argv": ["sleep", "600"], "tag": "secret"}"#);
-    Owned { run: word(&run["id"]), session, snapshot, pid: process["pid"].to_string() }
+    // It looks for what there is none of, and would for very long.
+    let task = json!({"kind": "evolve", "task": {"prompt": "secret", "program": "x = 1\n", "tests": ["assert x is None"],
+        "strategy": "islands", "parallel": 1, "max_iterations": 100_000, "generator": {"kind": "mutate"}}});
+    let job = ask("POST /v1/jobs", &task.to_string());
+    let (run, job) = (word(&run["id"]), word(&job["id"]));
+    Owned { run, session, snapshot, pid: process["pid"].to_string(), job }
 }
 
 /// The operations that are about somebody's objects: method, path, query and body.
@@ -62,6 +68,42 @@ fn operations(server: &Server) -> Vec<(String, String)> {
     }
     assert!(all.len() > 25, "{all:?}");
     all
+}
+
+/// The operations that list somebody's objects: each must be of a kind that `furnish` makes.
+fn listings(server: &Server) -> Vec<String> {
+    let document = server.ask("GET /openapi.json", "").json();
+    let paths = document["paths"].as_object().unwrap();
+    let has_objects = |path: &str| paths.keys().any(|other| *other == format!("{path}/{{id}}"));
+    let all: Vec<String> =
+        paths.keys().filter(|path| has_objects(path) && paths[*path].get("get").is_some()).cloned().collect();
+    assert_eq!(all.len(), 4, "{all:?}");
+    all
+}
+
+/// Operations that are about nobody's objects, or about everybody's: then for the owner of the machine alone.
+#[test]
+fn every_operation_is_about_somebodys_objects_or_for_a_reason_not() {
+    let server = Server::start("operations");
+    let guest = make(&server, &["--scope", "run,judge,session"]);
+    let document = server.ask("GET /openapi.json", "").json();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let words = operation["description"].as_str().unwrap_or_default();
+            let is_admins = words.contains("Needs a key for `admin`");
+            let is_own =
+                ["/v1/runs", "/v1/jobs", "/v1/sessions", "/v1/snapshots"].iter().any(|own| path.starts_with(own));
+            // They take everything that they need along, or look at nothing but what the caller names as his own.
+            let is_passing = ["/v1/judge", "/v1/batch", "/v1/check", "/v1/diff"].contains(&path.as_str());
+            let is_open = ["/healthz", "/openapi.json", "/docs"].contains(&path.as_str());
+            assert!(is_admins || is_own || is_passing || is_open, "{method} {path}: whose is it?");
+            if is_admins {
+                let real = path.replace("{id}", "x").replace("{seq}", "1");
+                let answer = server.ask_as(&guest, &format!("{} {real}", method.to_uppercase()), "");
+                assert_eq!((answer.status, answer.error().as_str()), (403, "forbidden"), "{method} {path}");
+            }
+        }
+    }
 }
 
 /// A body that would do something, if it were one's own.
@@ -95,8 +137,11 @@ fn a_second_tenant_finds_nothing_of_the_first() {
     for (method, path) in operations(&server) {
         let (real, unreal) = match path.split('/').nth(2) {
             Some("runs") => (&owned.run, "run_00000000000000000000000000000000"),
+            Some("jobs") => (&owned.job, "job_00000000000000000000000000000000"),
             Some("snapshots") => (&owned.snapshot, "snap_00000000000000000000000000000000"),
-            _ => (&owned.session, "ses_00000000000000000000000000000000"),
+            Some("sessions") => (&owned.session, "ses_00000000000000000000000000000000"),
+            // Whoever adds a kind of object adds one of it to those of the first tenant.
+            _ => panic!("nobody has looked at whose objects are behind {path}"),
         };
         let fill = |id: &str| path.replace("{id}", id).replace("{pid}", &owned.pid).replace("{name}", "python");
         let ask = |id: &str| server.ask_as(&second, &format!("{method} {}", fill(id)), body_of(&path));
@@ -106,7 +151,7 @@ fn a_second_tenant_finds_nothing_of_the_first() {
         // Whether it exists cannot be told either.
         assert_eq!(told(&answer, real), told(&of_nothing, unreal), "{method} {path}");
     }
-    for path in ["/v1/runs", "/v1/sessions", "/v1/snapshots"] {
+    for path in listings(&server) {
         assert_eq!(server.ask_as(&second, &format!("GET {path}"), "").json(), json!([]), "{path}");
         assert_eq!(
             server.ask_as(&first, &format!("GET {path}"), "").json().as_array().map(Vec::len),
@@ -125,7 +170,18 @@ fn a_second_tenant_finds_nothing_of_the_first() {
         assert_eq!(server.ask_as(&second, &format!("GET /v1/diff?from={own}&to={}", owned.session), "").status, 404);
     }
     // And nothing happened to it.
-    assert_eq!(server.ask_as(&first, &format!("GET /v1/runs/{}", owned.run), "").json()["state"], "running");
+    for path in [format!("/v1/runs/{}", owned.run), format!("/v1/jobs/{}", owned.job)] {
+        assert_eq!(server.ask_as(&first, &format!("GET {path}"), "").json()["state"], "running", "{path}");
+    }
+    // Nor can a job of one's own have that of another replayed.
+    let task = json!({"kind": "evolve", "task": {"prompt": "p", "tests": ["assert True"],
+        "generator": {"kind": "replay", "from": owned.job}}});
+    let refused = |id: &str| {
+        let answer = server.ask_as(&second, "POST /v1/jobs", &task.to_string().replace(&owned.job, id));
+        assert_eq!(answer.status, 403, "{answer:?}");
+        told(&answer, id)
+    };
+    assert_eq!(refused(&owned.job), refused("job_00000000000000000000000000000000"));
     let path = format!("GET /v1/sessions/{}/files?path=/work/secret", owned.session);
     assert_eq!(server.ask_as(&first, &path, "").body, "secret");
     let path = format!("GET /v1/sessions/{}/processes/{}", owned.session, owned.pid);
@@ -133,6 +189,7 @@ fn a_second_tenant_finds_nothing_of_the_first() {
     // The owner of the machine sees all of it.
     assert_eq!(server.ask("GET /v1/sessions", "").json().as_array().map(Vec::len), Some(2));
     server.ask(&format!("DELETE /v1/runs/{}", owned.run), "");
+    assert_eq!(server.ask(&format!("DELETE /v1/jobs/{}", owned.job), "").json()["state"], "cancelled");
 }
 
 #[test]

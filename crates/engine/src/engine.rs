@@ -14,6 +14,7 @@ use crate::e2b_settings::E2bSettings;
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
 use crate::image::Sources;
+use crate::job_settings::JobSettings;
 use crate::language::{self, Found};
 use crate::metrics::Metrics;
 use crate::model_review::{self, Opinion, Reviewer};
@@ -367,6 +368,12 @@ impl Engine {
     #[must_use]
     pub fn server_settings(&self) -> &ServerSettings {
         &self.settings.server
+    }
+
+    /// What jobs of the server's callers may use.
+    #[must_use]
+    pub fn job_settings(&self) -> &JobSettings {
+        &self.settings.jobs
     }
 
     /// How `SandboxFusion`'s clients are served.

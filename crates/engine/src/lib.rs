@@ -19,6 +19,7 @@ pub mod fuzz;
 mod id;
 mod image;
 mod interpreter;
+mod job_settings;
 mod kept;
 mod language;
 mod layers;
@@ -60,6 +61,7 @@ pub use files::{Content, Executable, Input, Inputs, Made, Opened, OutFolder, Own
 pub use id::new_id;
 pub use image::{Base, Build, HeldImage, Image, ImageError, Images, Imported, Sources};
 pub use interpreter::{About, Cell, CellEnd, CellFrame, CellOutput, Driver, Interpreter, InterpreterError, MOST_LINE};
+pub use job_settings::{JobModel, JobSettings};
 pub use kept::{Kept, KeptReport, Prune, Pruned};
 pub use language::{Found, Recipe, for_file_name, program_of};
 pub use layers::{Held, LayerError, LayerName, LayerRecord, Store};

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::backend::{DockerSettings, E2bBackendSettings};
 use crate::e2b_settings::E2bSettings;
 use crate::image::Sources;
+use crate::job_settings::JobSettings;
 use crate::model_review::ReviewSettings;
 use crate::network::NetworkSettings;
 use crate::policy_settings::{PolicySection, PolicySettings};
@@ -62,6 +63,8 @@ pub struct Settings {
     pub e2b: E2bSettings,
     /// How `SandboxFusion`'s clients are served.
     pub fusion: FusionSettings,
+    /// What jobs of the server's callers may use.
+    pub jobs: JobSettings,
 }
 
 /// `SandboxFusion`'s clients.
@@ -306,6 +309,7 @@ struct File {
     docker: DockerSettings,
     server: ServerSettings,
     fusion: FusionSettings,
+    jobs: JobSettings,
     e2b: E2bSettings,
 }
 
@@ -393,6 +397,7 @@ impl Settings {
             server: file.server,
             fusion: file.fusion,
             e2b: e2b_addresses(file.e2b),
+            jobs: file.jobs,
         })
     }
 }

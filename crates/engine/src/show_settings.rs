@@ -47,6 +47,13 @@ impl Settings {
                 "model": review.model, "provider": review.provider, "base_url": review.base_url(),
                 "api_key_env": review.api_key_env,
             })),
+            "jobs": {
+                "running": self.jobs.running, "max_cost_usd": self.jobs.max_cost_usd, "max_tokens": self.jobs.max_tokens,
+                "repositories": self.jobs.repositories, "wheels": self.jobs.wheels, "index": self.jobs.index,
+                "models": self.jobs.models.iter().map(|(name, model)| (name.clone(), json!({
+                    "model": model.model, "base_url": model.base_url, "api_key_env": model.api_key_env,
+                }))).collect::<serde_json::Map<_, _>>(),
+            },
             "server": {
                 "listen": self.server.listen, "hosts": self.server.hosts, "behind_proxy": self.server.behind_proxy,
                 "tls": self.server.tls.as_ref().map(|tls| json!({"certificate": tls.certificate, "key": tls.key})),

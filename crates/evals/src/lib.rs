@@ -2,5 +2,6 @@
 //! them; patches are graded on repositories.
 
 pub mod evolve;
+pub mod jobs;
 pub mod judge;
 pub mod swe;

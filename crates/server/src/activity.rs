@@ -17,6 +17,11 @@ impl Activity {
         Underway(self.0.clone())
     }
 
+    /// How many there are now.
+    pub(crate) fn count(&self) -> usize {
+        *self.0.borrow()
+    }
+
     /// Waits until nothing is under way.
     pub(crate) async fn none(&self) {
         drop(self.0.subscribe().wait_for(|count| *count == 0).await);

@@ -88,7 +88,7 @@ pub(crate) async fn attach(State(shared): State<Arc<Shared>>, mut request: Reque
     let underway = shared.runs.begin();
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
-        let _held = (underway, peer.slot);
+        let _held = (underway, peer.place);
         let Ok(upgraded) = upgraded.await else { return };
         if let Ok(parts) = upgraded.downcast::<TokioIo<UnixStream>>() {
             session::serve(&shared, parts.io.into_inner(), &parts.read_buf).await;

@@ -147,6 +147,18 @@ impl Refusal {
     }
 }
 
+/// To whoever finds no place for his connection: a whole answer, since nobody reads what he asks.
+pub(crate) fn full() -> Vec<u8> {
+    let hint = "close connections that you do not need, and come back in a second";
+    let (id, json) = Refusal::new(ErrorCode::Busy, "every connection is in use", hint).written();
+    let head = format!(
+        "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nx-request-id: {id}\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        json.len()
+    );
+    [head.as_bytes(), &json].concat()
+}
+
 /// To whoever waits when the server must end.
 pub(crate) fn stopping() -> Refusal {
     Refusal::new(ErrorCode::ServerGone, "the server stops", "ask again when it is back")

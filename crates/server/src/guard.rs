@@ -11,21 +11,21 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use engine::LogForm;
-use tokio::sync::OwnedSemaphorePermit;
 use types::ErrorCode;
 
 use crate::error::{Refusal, request_id};
 use crate::http::Shared;
 use crate::identity::{Identity, Scope};
 use crate::log::{Line, Who};
+use crate::places::Place;
 use crate::query::is_text;
 
 /// How a request came in.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Peer {
     pub(crate) way: Way,
     /// Its place among the connections, kept for as long as anybody needs it.
-    pub(crate) slot: Arc<OwnedSemaphorePermit>,
+    pub(crate) place: Arc<Place>,
 }
 
 /// The two listeners.
@@ -56,6 +56,9 @@ pub(crate) async fn identify(
         key_of(request.headers()).and_then(|key| shared.keys.identify(&key))
     };
     let Some(identity) = identity else { return Ok(next.run(request).await) };
+    if let Some(peer) = request.extensions().get::<Peer>() {
+        peer.place.known();
+    }
     let who = Who(identity.caller.name.clone());
     request.extensions_mut().insert(identity);
     let mut response = next.run(request).await;

@@ -22,8 +22,9 @@ use crate::guard::{identify, mark, only_for};
 use crate::identity::{Identity, Scope, unknown};
 use crate::keys::Ring;
 use crate::metrics::Answers;
+use crate::places::Places;
 use crate::runs::Registry;
-use crate::{attach, batch, e2b, fusion, host, judge, mcp, metrics, openapi, runs, sessions};
+use crate::{attach, batch, check, e2b, fusion, host, jobs, judge, mcp, metrics, openapi, runs, sessions};
 
 /// How long a reader of an event stream may take nothing: he holds the place of a run.
 pub(crate) const READER_PATIENCE: Duration = Duration::from_secs(30);
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) keys: Ring,
     /// Runs by name.
     pub(crate) known: Arc<Registry>,
+    /// Work that takes long.
+    pub(crate) jobs: Arc<jobs::Desk>,
     pub(crate) answers: Answers,
     /// Held by whoever examines the host.
     pub(crate) examining: tokio::sync::Mutex<()>,
@@ -52,6 +55,9 @@ pub(crate) struct Shared {
     pub(crate) log: LogForm,
     /// Sandboxes of the E2B-compatible door.
     pub(crate) e2b: e2b::Sandboxes,
+    /// Connections, by each way in.
+    pub(crate) by_tcp: Arc<Places>,
+    pub(crate) by_socket: Arc<Places>,
 }
 
 /// All routes, behind the guard.
@@ -78,8 +84,8 @@ fn open() -> Router<Arc<Shared>> {
 /// Routes that need a key, and for what it must be; `Identity` is there in each of them.
 fn keyed() -> Router<Arc<Shared>> {
     Router::new()
-        .merge(only_for(Scope::Run, runs::routes()))
-        .merge(only_for(Scope::Judge, judge::routes().merge(batch::routes())))
+        .merge(only_for(Scope::Run, runs::routes().merge(check::routes())))
+        .merge(only_for(Scope::Judge, judge::routes().merge(batch::routes()).merge(jobs::routes())))
         .merge(only_for(Scope::Admin, host::routes().merge(metrics::routes())))
         .merge(only_for(Scope::Session, sessions::routes().merge(e2b::routes())))
         .merge(mcp::routes())

@@ -32,7 +32,9 @@ impl Answers {
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    let text = page(&shared.engine.metrics().counts(), shared.engine.gauges(), &shared.answers.all(), memory());
+    let mut text = page(&shared.engine.metrics().counts(), shared.engine.gauges(), &shared.answers.all(), memory());
+    text.push_str(&jobs(&shared.jobs.counts()));
+    text.push_str(&connections(&[("tcp", shared.by_tcp.counts()), ("socket", shared.by_socket.counts())]));
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
@@ -90,6 +92,37 @@ fn page(counts: &Counts, now: Gauges, answers: &BTreeMap<u16, u64>, memory: u64)
     page.0
 }
 
+/// Work that takes long.
+fn jobs(counts: &crate::jobs::Counts) -> String {
+    let mut page = Page(String::new());
+    page.family("saggar_jobs", "gauge", "Jobs that wait or are worked on.");
+    for (state, count) in [("queued", counts.queued), ("running", counts.running)] {
+        page.line("saggar_jobs", &format!("state=\"{state}\""), count);
+    }
+    page.family("saggar_jobs_total", "counter", "Jobs that have ended, by kind and how.");
+    for ((kind, state), count) in &counts.ended {
+        page.line("saggar_jobs_total", &format!("kind=\"{kind}\",state=\"{state}\""), count);
+    }
+    page.0
+}
+
+/// Of each way in: open ones, those that made room for others, and those that found none.
+fn connections(ways: &[(&str, [u64; 3])]) -> String {
+    let mut page = Page(String::new());
+    let families = [
+        ("saggar_connections", "gauge", "Connections that are open."),
+        ("saggar_connections_closed_total", "counter", "Idle connections that made room for others."),
+        ("saggar_connections_refused_total", "counter", "Connections for which there was no room."),
+    ];
+    for (index, (name, kind, help)) in families.into_iter().enumerate() {
+        page.family(name, kind, help);
+        for (way, counts) in ways {
+            page.line(name, &format!("way=\"{way}\""), counts[index]);
+        }
+    }
+    page.0
+}
+
 struct Page(String);
 
 impl Page {
@@ -138,7 +171,8 @@ mod tests {
         counts.runs.insert(("limit_exceeded", "memory"), 2);
         counts.errors.insert("rate_limited".to_owned(), 3);
         counts.warm.buckets[1] = 4;
-        let text = page(&counts, Gauges::default(), &BTreeMap::from([(200, 7)]), 1 << 20);
+        let text = page(&counts, Gauges::default(), &BTreeMap::from([(200, 7)]), 1 << 20)
+            + &connections(&[("tcp", [5, 2, 1])]);
         for line in [
             "saggar_runs_total{outcome=\"limit_exceeded\",limit=\"memory\"} 2",
             "saggar_refusals_total{reason=\"rate_limited\"} 3",
@@ -149,6 +183,7 @@ mod tests {
             "saggar_queue_seconds_bucket{le=\"60\"} 0",
             "saggar_http_answers_total{status=\"200\"} 7",
             "saggar_memory_bytes 1048576",
+            "saggar_connections_closed_total{way=\"tcp\"} 2",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

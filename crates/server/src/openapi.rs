@@ -35,6 +35,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use engine::{CellSpec, CommandSpec, SessionSpec, SnapshotSpec};
+    use evals::jobs::{EvolveOrder, Order, SweOrder};
     use serde::Serialize;
     use serde_json::Value;
     use types::{ExecRequest, LimitsSpec};
@@ -59,6 +60,13 @@ mod tests {
         hold("CommandSpec", written(&CommandSpec::default()));
         hold("CellSpec", written(&CellSpec::default()));
         hold("SnapshotSpec", written(&SnapshotSpec::default()));
+        let orders = [Order::Evolve(EvolveOrder::default()), Order::Swe(SweOrder::default())];
+        for (order, schema) in
+            orders.iter().zip(document["components"]["schemas"]["JobOrder"]["oneOf"].as_array().unwrap())
+        {
+            assert_eq!(fields(&schema["properties"]), fields(&written(order)), "{}", order.kind());
+            assert_eq!(schema["additionalProperties"], false, "{}", order.kind());
+        }
     }
 
     fn written(value: &impl Serialize) -> Value {

@@ -1,5 +1,6 @@
 //! Listening, and ending.
 
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -8,25 +9,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
 use engine::{Engine, ServerSettings};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::activity::{Activity, turned};
 use crate::e2b::Sandboxes;
-use crate::error::ServeError;
+use crate::error::{ServeError, full};
 use crate::guard::{Peer, Way};
 use crate::http::{Shared, router};
+use crate::jobs::Desk;
 use crate::keys::{Key, Ring};
 use crate::metrics::Answers;
+use crate::patience::Patient;
+use crate::places::{Arriving, Leaving, Place, Places};
 use crate::runs::Registry;
 use crate::socket::{Door, is_trusted, socket_path};
 use crate::tls;
@@ -36,7 +39,11 @@ pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4
 
 /// Connections at once, apart for each way in: whoever has no key cannot keep the owner out.
 const MOST_BY_SOCKET: usize = 512;
-const MOST_BY_TCP: usize = 256;
+const MOST_BY_TCP: usize = 1024;
+/// For whoever is told that there is no room to read it.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How many are told at once; others are only hung up on.
+const MOST_FAREWELLS: usize = 64;
 /// For the next request's header, on a connection kept alive too.
 const HEADER_TIME: Duration = Duration::from_secs(30);
 /// What a connection without a key can make us hold.
@@ -88,10 +95,14 @@ impl Server {
         let fixed = if engine.e2b().old_clients { &E2B_PORTS[..] } else { &[] };
         let fixed = fixed.iter().map(|port| listen(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))));
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
+        let engine = Arc::new(engine);
+        let jobs = Desk::open(Arc::clone(&engine), &keys)
+            .map_err(|source| ServeError::State { path: engine.state().join("jobs"), source })?;
         let shared = Shared {
-            engine: Arc::new(engine),
+            engine,
             keys,
             known,
+            jobs,
             answers: Answers::default(),
             examining: tokio::sync::Mutex::default(),
             runs: Activity::new(),
@@ -99,6 +110,8 @@ impl Server {
             hosts: settings.hosts,
             log: settings.log,
             e2b: Sandboxes::default(),
+            by_tcp: Places::new(MOST_BY_TCP),
+            by_socket: Places::new(MOST_BY_SOCKET),
         };
         let drain = settings.drain;
         Ok(Self { shared: Arc::new(shared), tcp, fixed, unix, door, idle_exit: options.idle_exit, tls, drain })
@@ -137,18 +150,19 @@ impl Server {
         let Self { shared, tcp, fixed, unix, door, idle_exit, tls, drain } = self;
         let entrance =
             Entrance { router: router(Arc::clone(&shared)), open: Activity::new(), closing: watch::Sender::new(false) };
+        shared.jobs.go_on();
         let mut listening = JoinSet::new();
-        listening.spawn(by_tcp(tcp, tls, entrance.clone()));
+        listening.spawn(by_tcp(tcp, tls, Arc::clone(&shared.by_tcp), entrance.clone()));
         for listener in fixed {
-            listening.spawn(by_tcp(listener, None, entrance.clone()));
+            listening.spawn(by_tcp(listener, None, Arc::clone(&shared.by_tcp), entrance.clone()));
         }
-        listening.spawn(by_socket(unix, entrance.clone()));
+        listening.spawn(by_socket(unix, Arc::clone(&shared.by_socket), entrance.clone()));
         let idle = async {
             match idle_exit {
                 Some(time) => loop {
                     shared.runs.quiet_for(time).await;
-                    // A session is somebody's, though he says nothing.
-                    if shared.engine.count_sessions() == 0 {
+                    // A session is somebody's, though he says nothing, and so is a job.
+                    if shared.engine.count_sessions() == 0 && !shared.jobs.is_busy() {
                         break;
                     }
                     tokio::time::sleep(time.max(Duration::from_millis(50))).await;
@@ -164,6 +178,7 @@ impl Server {
         listening.shutdown().await;
         drop(door);
         entrance.closing.send_replace(true);
+        drop(tokio::time::timeout(GIVE_UP_TIME, shared.jobs.stop()).await);
         let ended = async { tokio::join!(shared.runs.none(), entrance.open.none()) };
         if tokio::time::timeout(drain, ended).await.is_err() {
             shared.give_up.send_replace(true);
@@ -205,39 +220,73 @@ struct Entrance {
     closing: watch::Sender<bool>,
 }
 
-async fn by_tcp(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, entrance: Entrance) {
-    let slots = Arc::new(Semaphore::new(MOST_BY_TCP));
-    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let _ = stream.set_nodelay(true);
-                match tls.clone() {
-                    Some(tls) => drop(tokio::spawn(encrypted(stream, tls, slot, entrance.clone()))),
-                    None => drop(tokio::spawn(connection(stream, Way::Tcp, slot, entrance.clone()))),
-                }
+async fn by_tcp(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, places: Arc<Places>, entrance: Entrance) {
+    let farewells = Activity::new();
+    loop {
+        let Ok((stream, from)) = listener.accept().await else {
+            breathe().await;
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        match (places.take(Some(from.ip())), tls.clone()) {
+            (Some(place), Some(tls)) => drop(tokio::spawn(encrypted(stream, tls, place, entrance.clone()))),
+            (Some(place), None) => {
+                let stream = Patient::new(stream, Arc::clone(&place));
+                tokio::spawn(connection(stream, Way::Tcp, place, entrance.clone()));
             }
-            Err(_) => breathe().await,
+            (None, None) => say_full(stream, &farewells),
+            // Whoever wants to be told in private first has to wait for nobody's turn.
+            (None, Some(_)) => {}
         }
     }
 }
 
-async fn encrypted(stream: tokio::net::TcpStream, tls: TlsAcceptor, slot: OwnedSemaphorePermit, entrance: Entrance) {
-    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await {
-        connection(stream, Way::Tcp, slot, entrance).await;
+async fn encrypted(stream: tokio::net::TcpStream, tls: TlsAcceptor, place: Arc<Place>, entrance: Entrance) {
+    let greeting = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream));
+    let greeted = tokio::select! {
+        greeted = greeting => greeted,
+        () = place.wanted() => return,
+    };
+    if let Ok(Ok(stream)) = greeted {
+        let stream = Patient::new(stream, Arc::clone(&place));
+        connection(stream, Way::Tcp, place, entrance).await;
     }
 }
 
-async fn by_socket(listener: tokio::net::UnixListener, entrance: Entrance) {
-    let slots = Arc::new(Semaphore::new(MOST_BY_SOCKET));
-    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+async fn by_socket(listener: tokio::net::UnixListener, places: Arc<Places>, entrance: Entrance) {
+    let farewells = Activity::new();
+    loop {
         match listener.accept().await {
-            Ok((stream, _)) if is_trusted(stream.as_fd()) => {
-                tokio::spawn(connection(stream, Way::Socket, slot, entrance.clone()));
-            }
+            Ok((stream, _)) if is_trusted(stream.as_fd()) => match places.take(None) {
+                Some(place) => drop(tokio::spawn(connection(stream, Way::Socket, place, entrance.clone()))),
+                None => say_full(stream, &farewells),
+            },
             Ok(_) => {}
             Err(_) => breathe().await,
         }
     }
+}
+
+/// Tells somebody that there is no room, whatever he wanted.
+fn say_full<S>(mut stream: S, farewells: &Activity)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    if farewells.count() >= MOST_FAREWELLS {
+        return;
+    }
+    let underway = farewells.begin();
+    let words = async move {
+        stream.write_all(&full()).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with something unread takes back what was said on it.
+        tokio::io::copy(&mut stream.take(1 << 20), &mut tokio::io::sink()).await
+    };
+    tokio::spawn(async move {
+        let _underway = underway;
+        // Who does not listen has nothing to miss.
+        drop(tokio::time::timeout(FAREWELL, words).await);
+    });
 }
 
 /// After an `accept` that failed for want of descriptors, which only time gives back.
@@ -245,23 +294,30 @@ async fn breathe() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-async fn connection<S>(stream: S, way: Way, slot: OwnedSemaphorePermit, entrance: Entrance)
+async fn connection<S>(stream: S, way: Way, place: Arc<Place>, entrance: Entrance)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let _open = entrance.open.begin();
     let mut closing = entrance.closing.subscribe();
-    let peer = Peer { way, slot: Arc::new(slot) };
+    let peer = Peer { way, place: Arc::clone(&place) };
     let routes = TowerToHyperService::new(entrance.router);
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        peer.place.works();
         request.extensions_mut().insert(peer.clone());
-        hyper::service::Service::call(&routes, request)
+        let (routes, place) = (routes.clone(), Arc::clone(&peer.place));
+        async move {
+            let request = request.map(|body| Arriving::watch(body, &place));
+            let response = hyper::service::Service::call(&routes, request).await?;
+            Ok::<_, Infallible>(Leaving::watch(response, place))
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(MOST_HEADER);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = place.wanted() => return,
         () = turned(&mut closing) => {
             connection.as_mut().graceful_shutdown();
             connection.await

@@ -49,6 +49,7 @@ impl Evaluating {
     pub(crate) async fn evaluate(&self, code: &str) -> Result<Evaluation, EvolveError> {
         let mut tries = Vec::new();
         for _ in 0..self.repeat {
+            let _pass = self.judge.turn().await?;
             tries.push(self.once(code).await?);
         }
         tries.sort_by(|a, b| a.rank().total_cmp(&b.rank()));

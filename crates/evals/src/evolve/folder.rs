@@ -1,14 +1,14 @@
 //! A folder of `OpenEvolve`'s as it is: `initial_program.*`, `evaluator.py` and, if it is there, a `config.yaml`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::beside::Beside;
 use super::error::EvolveError;
 use super::generator::{Choose, Edits, GeneratorKind, GeneratorSpec, ModelSpec};
 use super::strategy::IslandsSpec;
-use super::task::{Overrides, Spec, StrategyName, Written, read_text};
+use super::task::{Overrides, Spec, StrategyName, Written};
 use super::yaml;
 
 /// Files beside an evaluator that it may want, at most.
@@ -18,8 +18,8 @@ const MOST_BYTES: u64 = 32 << 20;
 /// What one evaluation may take, where the settings do not say.
 const TIMEOUT_S: f64 = 300.0;
 
-pub(super) fn load(folder: &Path, overrides: &Overrides) -> Result<Spec, EvolveError> {
-    let names = names(folder)?;
+pub(super) fn load(folder: Beside<'_>, overrides: &Overrides) -> Result<Spec, EvolveError> {
+    let names = folder.names()?;
     let program = names
         .iter()
         .find(|name| name.starts_with("initial_program."))
@@ -30,7 +30,7 @@ pub(super) fn load(folder: &Path, overrides: &Overrides) -> Result<Spec, EvolveE
     let is_config = |name: &&String| name.starts_with("config") && is_one_of(name, &["yaml", "yml"]);
     let config = names.iter().find(is_config);
     let config = match config {
-        Some(name) => yaml::parse(&read_text(&folder.join(name))?)
+        Some(name) => yaml::parse(&folder.text(Path::new(name))?)
             .map_err(|why| EvolveError::Task(format!("`{name}` cannot be read: {why}")))?,
         None => Value::Null,
     };
@@ -42,23 +42,11 @@ pub(super) fn load(folder: &Path, overrides: &Overrides) -> Result<Spec, EvolveE
     Spec::resolve(&written, folder, overrides, warnings)
 }
 
-fn names(folder: &Path) -> Result<Vec<String>, EvolveError> {
-    let failed = |source| EvolveError::Read { path: folder.to_path_buf(), source };
-    let entries = fs::read_dir(folder).map_err(failed)?;
-    let mut names: Vec<String> = entries
-        .flatten()
-        .filter(|entry| entry.path().is_file())
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    Ok(names)
-}
-
 /// What else lies in the folder: an evaluator may read data, or import what is beside it.
-fn beside(folder: &Path, names: &[String], program: &str) -> Vec<PathBuf> {
+fn beside(folder: Beside<'_>, names: &[String], program: &str) -> Vec<PathBuf> {
     let mut room = MOST_BYTES;
     let mut fits = |name: &&String| {
-        let size = fs::metadata(folder.join(name)).map_or(u64::MAX, |about| about.len());
+        let size = folder.size(name).unwrap_or(u64::MAX);
         let is_wanted = **name != program && *name != "evaluator.py" && !name.starts_with('.') && !is_ours(name);
         let fits = is_wanted && size <= room;
         room -= if fits { size } else { 0 };

@@ -3,6 +3,7 @@
 //! Scores come from the judge or from an evaluator in a sandbox of its own; nothing that a program says or does makes its
 //! score. History is a database that is written as it happens ([`Store`]); everything else is derived from it.
 
+mod beside;
 mod blocks;
 mod budget;
 mod bundle;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::beside::{Beside, read_text};
 use super::bundle;
 use super::error::EvolveError;
-use super::task::{input, read_text};
+use super::task::input;
 
 /// Files of a tree, at most.
 const MOST_FILES: usize = 200;
@@ -37,7 +38,14 @@ pub(super) struct Program {
 }
 
 /// Reads it.
-pub(super) fn read(written: &Written, main: Option<&str>, folder: &Path) -> Result<Program, EvolveError> {
+pub(super) fn read(written: &Written, main: Option<&str>, beside: Beside<'_>) -> Result<Program, EvolveError> {
+    let folder = match (beside, written) {
+        (Beside::Folder(folder), _) => folder,
+        (Beside::Carried(_), Written::Words(words)) => return carried(words, beside),
+        (Beside::Carried(_), Written::Files(_)) => {
+            return Err(EvolveError::Task("a task that is sent elsewhere has a `program` of one file".to_owned()));
+        }
+    };
     match written {
         Written::Files(files) => {
             let main = main.or(files.first().map(String::as_str)).unwrap_or_default();
@@ -59,6 +67,19 @@ pub(super) fn read(written: &Written, main: Option<&str>, folder: &Path) -> Resu
         }
         Written::Words(words) => one(words, folder),
     }
+}
+
+/// A file that came along, or the program itself.
+fn carried(words: &str, beside: Beside<'_>) -> Result<Program, EvolveError> {
+    let path = Path::new(words);
+    if beside.has(path) {
+        return Ok(Program { text: beside.text(path)?, language: language(path), ..Program::default() });
+    }
+    if !words.contains('\n') && engine::for_file_name(words).is_some() {
+        // It looks like a file, and there is none.
+        return Err(EvolveError::Read { path: path.to_path_buf(), source: std::io::ErrorKind::NotFound.into() });
+    }
+    Ok(Program { text: words.to_owned(), ..Program::default() })
 }
 
 /// A file beside the task, or the program itself.
@@ -89,7 +110,7 @@ fn tree(folder: &Path, mut paths: Vec<String>, main: &str) -> Result<Program, Ev
     }
     let (mut texts, mut fixed) = (Vec::new(), Vec::new());
     for path in paths {
-        let file = input(folder, Path::new(&path))?;
+        let file = input(Beside::Folder(folder), Path::new(&path))?;
         match file.content {
             types::FileContent::Text(text) if text.lines().any(|line| bundle::named(line).is_some()) => {
                 return Err(wrong(format!("`{path}` has a line that names a file, as saggar writes it between files")));

@@ -94,7 +94,7 @@ impl Evolution {
         let stop = self.rounds().await;
         self.note_time()?;
         let stop = stop?;
-        let last_word = self.last_word().await?;
+        let last_word = self.inner.last_word(self.population.best().map(|best| best.code().to_owned())).await?;
         self.inner.store.put_end(&End { stop_reason: stop.name().to_owned(), last_word })?;
         self.note_time()?;
         let outcome = Outcome::of(&self.inner.store)?;
@@ -370,14 +370,6 @@ impl Evolution {
         }
         all
     }
-
-    /// The best program once more, in sandboxes that no other was in.
-    async fn last_word(&self) -> Result<Option<Evaluation>, EvolveError> {
-        match self.population.best() {
-            Some(best) => self.inner.evaluating.evaluate(best.code()).await.map(Some),
-            None => Ok(None),
-        }
-    }
 }
 
 /// An answer, and the program that it means or what is wrong with it.
@@ -450,6 +442,14 @@ impl Inner {
             _ => Ok(code),
         });
         Ok(Some(Heard { said: Some(form.text().to_owned()), made }))
+    }
+
+    /// The best program once more, in sandboxes that no other was in.
+    async fn last_word(&self, best: Option<String>) -> Result<Option<Evaluation>, EvolveError> {
+        match best {
+            Some(code) => self.evaluating.evaluate(&code).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Tries a program and keeps what came of it.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::beside::{Beside, read_text};
 use super::error::EvolveError;
 use super::generator::{GeneratorKind, GeneratorSpec};
 use super::program::{self, Program};
@@ -26,8 +26,6 @@ const REPAIRS: u64 = 5;
 const ITERATIONS: u64 = 100;
 /// Proposals that are made and tried at once. The same on every machine: it is part of the history.
 const PARALLEL: usize = 4;
-/// Files longer than this are no programs.
-const MOST_PROGRAM: u64 = 4 << 20;
 
 /// A task with nothing left to look up.
 #[derive(Debug, Clone)]
@@ -145,6 +143,9 @@ pub(super) struct Written {
     pub(super) tests: Vec<String>,
     pub(super) hidden_tests: Vec<String>,
     pub(super) cases: Vec<toml::Value>,
+    /// The same for tasks that are no TOML: it has no word for nothing.
+    #[serde(skip)]
+    pub(super) json_cases: Vec<serde_json::Value>,
     pub(super) evaluator: Option<PathBuf>,
     pub(super) evaluator_files: Vec<PathBuf>,
     pub(super) thresholds: Option<Vec<f64>>,
@@ -194,24 +195,41 @@ impl Spec {
     /// Reads a task: a TOML file, or a folder of `OpenEvolve`'s.
     pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, EvolveError> {
         if path.is_dir() && !path.join("task.toml").is_file() {
-            return super::folder::load(path, overrides);
+            return super::folder::load(Beside::Folder(path), overrides);
         }
         let path = if path.is_dir() { path.join("task.toml") } else { path.to_path_buf() };
         let text = read_text(&path)?;
         let written: Written =
             toml::from_str(&text).map_err(|source| EvolveError::Toml { source: Box::new(source) })?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Self::resolve(&written, folder, overrides, Vec::new())
+        Self::resolve(&written, Beside::Folder(folder), overrides, Vec::new())
+    }
+
+    /// Reads a task that came from somebody else, with its files: an object of the fields that a TOML file has, or else
+    /// what the files are by themselves. No file of this host is looked at, whatever it names.
+    pub fn carried(
+        task: Option<&serde_json::Value>,
+        files: &BTreeMap<String, Vec<u8>>,
+        overrides: &Overrides,
+    ) -> Result<Self, EvolveError> {
+        let beside = Beside::Carried(files);
+        let written = match task {
+            Some(task) => from_json(task)?,
+            None if beside.has(Path::new("task.toml")) => toml::from_str(&beside.text(Path::new("task.toml"))?)
+                .map_err(|source| EvolveError::Toml { source: Box::new(source) })?,
+            None => return super::folder::load(beside, overrides),
+        };
+        Self::resolve(&written, beside, overrides, Vec::new())
     }
 
     pub(super) fn resolve(
         written: &Written,
-        folder: &Path,
+        beside: Beside<'_>,
         overrides: &Overrides,
         warnings: Vec<String>,
     ) -> Result<Self, EvolveError> {
         let wrong = |why: &str| EvolveError::Task(why.to_owned());
-        let program = written.program.as_ref().map(|words| program::read(words, written.main.as_deref(), folder));
+        let program = written.program.as_ref().map(|words| program::read(words, written.main.as_deref(), beside));
         let program = program.transpose()?;
         let language = match (&written.language, &program) {
             (Some(language), _) | (None, Some(Program { language: Some(language), .. })) => language.clone(),
@@ -237,7 +255,7 @@ impl Spec {
             StrategyName::Islands => StrategySpec::Islands(islands),
             StrategyName::Pareto => StrategySpec::Pareto,
         };
-        let mut scoring = scoring(written, &language, folder)?;
+        let mut scoring = scoring(written, &language, beside)?;
         let (start, main) = match program {
             Some(Program { text, main, fixed, .. }) => {
                 scoring.task_mut().files.extend(fixed);
@@ -281,7 +299,7 @@ impl Spec {
             seed: overrides.seed.unwrap_or(written.seed),
             repeat,
             most_code: written.max_code_length.unwrap_or(100_000),
-            folder: folder.to_path_buf(),
+            folder: beside.folder(),
             fingerprint: String::new(),
             warnings,
         };
@@ -356,10 +374,14 @@ impl Spec {
 
     fn print(&self, written: &Written) -> String {
         let scoring = match &self.scoring {
-            Scoring::Cases(_) => json!({
-                "tests": written.tests, "hidden": written.hidden_tests, "setup": written.setup, "module": written.module,
-                "cases": written.cases.iter().map(|case| format!("{case:?}")).collect::<Vec<_>>(),
-            }),
+            Scoring::Cases(_) => {
+                let toml = written.cases.iter().map(|case| format!("{case:?}"));
+                let json = written.json_cases.iter().map(ToString::to_string);
+                json!({
+                    "tests": written.tests, "hidden": written.hidden_tests, "setup": written.setup,
+                    "module": written.module, "cases": toml.chain(json).collect::<Vec<_>>(),
+                })
+            }
             Scoring::Evaluator(evaluator) => json!({
                 "source": evaluator.source, "files": evaluator.files, "thresholds": evaluator.thresholds,
                 "score": evaluator.score, "stages": evaluator.stages,
@@ -388,18 +410,29 @@ pub(crate) fn sha256(text: &str) -> String {
     hex
 }
 
-/// The text of a file of moderate size.
-pub(super) fn read_text(path: &Path) -> Result<String, EvolveError> {
-    let failed = |source| EvolveError::Read { path: path.to_path_buf(), source };
-    let size = fs::metadata(path).map_err(failed)?.len();
-    if size > MOST_PROGRAM {
-        return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
+/// A task of JSON. What is null is not said, but in cases, where it is a value.
+fn from_json(task: &serde_json::Value) -> Result<Written, EvolveError> {
+    let wrong = |error: serde_json::Error| EvolveError::Task(error.to_string());
+    let mut task = task.clone();
+    let cases = task.as_object_mut().and_then(|task| task.remove("cases"));
+    drop_nulls(&mut task);
+    let json_cases = cases.filter(|cases| !cases.is_null()).map(serde_json::from_value).transpose().map_err(wrong)?;
+    Ok(Written { json_cases: json_cases.unwrap_or_default(), ..serde_json::from_value(task).map_err(wrong)? })
+}
+
+fn drop_nulls(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
-    fs::read_to_string(path).map_err(failed)
 }
 
 /// What makes a score.
-fn scoring(written: &Written, language: &str, folder: &Path) -> Result<Scoring, EvolveError> {
+fn scoring(written: &Written, language: &str, beside: Beside<'_>) -> Result<Scoring, EvolveError> {
     let Written { setup, entry, module, .. } = written;
     let mut cases: Vec<serde_json::Value> = Vec::new();
     for (index, test) in written.tests.iter().enumerate() {
@@ -408,6 +441,7 @@ fn scoring(written: &Written, language: &str, folder: &Path) -> Result<Scoring, 
     for case in &written.cases {
         cases.push(from_toml(case)?);
     }
+    cases.extend(written.json_cases.iter().cloned());
     for (index, test) in written.hidden_tests.iter().enumerate() {
         cases.push(json!({"name": format!("hidden {}", index + 1), "test": test, "hidden": true}));
     }
@@ -443,10 +477,9 @@ fn scoring(written: &Written, language: &str, folder: &Path) -> Result<Scoring, 
         }
         (None, true) => Ok(Scoring::Cases(Box::new(task))),
         (Some(path), false) => {
-            let path = folder.join(path);
-            let files = written.evaluator_files.iter().map(|file| input(folder, file)).collect::<Result<_, _>>()?;
+            let files = written.evaluator_files.iter().map(|file| input(beside, file)).collect::<Result<_, _>>()?;
             Ok(Scoring::Evaluator(Box::new(EvaluatorSpec {
-                source: read_text(&path)?,
+                source: beside.text(path)?,
                 files,
                 task,
                 thresholds: written.thresholds.clone(),
@@ -458,9 +491,8 @@ fn scoring(written: &Written, language: &str, folder: &Path) -> Result<Scoring, 
 }
 
 /// A file beside the task, for the evaluator's sandbox.
-pub(super) fn input(folder: &Path, file: &Path) -> Result<types::InputFile, EvolveError> {
-    let path = folder.join(file);
-    let bytes = fs::read(&path).map_err(|source| EvolveError::Read { path: path.clone(), source })?;
+pub(super) fn input(beside: Beside<'_>, file: &Path) -> Result<types::InputFile, EvolveError> {
+    let bytes = beside.bytes(file)?;
     let place = types::RelPath::new(file.to_string_lossy())
         .map_err(|_| EvolveError::Task(format!("`{}` leads out of the task's folder", file.display())))?;
     let content = match String::from_utf8(bytes) {

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Admission, Caller, Engine};
+use engine::{Admission, Caller, Engine, Pass};
 use tokio::sync::OwnedSemaphorePermit;
 use types::{ExecRequest, LimitsSpec, Network, Policy};
 
@@ -73,6 +73,8 @@ pub struct Judge {
     overlay: Overlay,
     testers: Arc<Testers>,
     evaluators: Arc<Evaluators>,
+    /// Whose measure counts what is judged, where the caller himself is not counted.
+    counted: Option<Caller>,
 }
 
 /// What a caller says beside a task, and over it.
@@ -113,7 +115,37 @@ impl Judge {
     /// `base` is what the door adds to every run: backend, image, whether nothing warm will do.
     #[must_use]
     pub fn new(engine: Arc<Engine>, caller: Caller, base: ExecRequest) -> Self {
-        Self { engine, caller, base, overlay: Overlay::default(), testers: Arc::default(), evaluators: Arc::default() }
+        Self {
+            engine,
+            caller,
+            base,
+            overlay: Overlay::default(),
+            testers: Arc::default(),
+            evaluators: Arc::default(),
+            counted: None,
+        }
+    }
+
+    /// One for work that takes long: what it judges counts as that of `caller`, who is slowed down to his measure and
+    /// never turned away.
+    #[must_use]
+    pub fn slowed(engine: Arc<Engine>, caller: Caller, base: ExecRequest) -> Self {
+        let part = Caller { admission: Admission::Done, ..caller.clone() };
+        Self { counted: Some(caller), ..Self::new(engine, part, base) }
+    }
+
+    /// Waits for the turn of whoever is counted.
+    pub(crate) async fn turn(&self) -> Result<Option<Pass>, JudgeError> {
+        let Some(caller) = &self.counted else { return Ok(None) };
+        loop {
+            match self.engine.admit(caller, "judge").await {
+                Ok(pass) => return Ok(pass),
+                Err(error) => match error.retry_after() {
+                    Some(time) => tokio::time::sleep(time).await,
+                    None => return Err(error.into()),
+                },
+            }
+        }
     }
 
     /// Judges every task with `overlay` over it.

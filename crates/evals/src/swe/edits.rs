@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// What to do with them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Edits {
     /// They are reported and put back.
     #[default]

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::SweError;
 use super::records::records;
 use super::row::Instance;
 
 /// A patch for an instance.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Prediction {
     /// Which instance.
     pub instance_id: String,
@@ -31,6 +31,19 @@ impl Prediction {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.patch.as_deref().is_none_or(str::is_empty)
+    }
+}
+
+impl FromIterator<Prediction> for Predictions {
+    fn from_iter<I: IntoIterator<Item = Prediction>>(all: I) -> Self {
+        let mut predictions = Self::default();
+        for prediction in all {
+            if predictions.by_id.is_empty() {
+                predictions.model.clone_from(&prediction.model);
+            }
+            predictions.by_id.insert(prediction.instance_id.clone(), prediction);
+        }
+        predictions
     }
 }
 
@@ -58,14 +71,7 @@ impl Predictions {
 
     /// Reads a file: a list or an object by id in a `.json`, or one prediction on each line.
     pub fn read(path: &Path) -> Result<Self, SweError> {
-        let mut predictions = Self::default();
-        for (at, (_, prediction)) in records::<Prediction>(path)?.into_iter().enumerate() {
-            if at == 0 {
-                predictions.model.clone_from(&prediction.model);
-            }
-            predictions.by_id.insert(prediction.instance_id.clone(), prediction);
-        }
-        Ok(predictions)
+        Ok(records::<Prediction>(path)?.into_iter().map(|(_, prediction)| prediction).collect())
     }
 
     /// Leaves out those for other instances.

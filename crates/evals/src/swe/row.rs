@@ -169,6 +169,20 @@ pub fn read(path: &Path, ids: &[String]) -> Result<Vec<Instance>, SweError> {
     Err(SweError::UnknownInstances(missing.into_iter().cloned().collect()))
 }
 
+/// Takes rows as they came from somebody else; each instance may be there once.
+pub fn take(rows: Vec<Json>) -> Result<Vec<Instance>, SweError> {
+    let (mut instances, mut seen) = (Vec::with_capacity(rows.len()), BTreeSet::new());
+    for (at, row) in rows.into_iter().enumerate() {
+        let wrong = |why: String| SweError::Content { path: "instances".into(), line: Some(at + 1), why };
+        let row: Row = serde_json::from_value(row).map_err(|error| wrong(error.to_string()))?;
+        if !seen.insert(row.instance_id.clone()) {
+            return Err(wrong(format!("`{}` is there twice", row.instance_id)));
+        }
+        instances.push(Instance::from(row));
+    }
+    Ok(instances)
+}
+
 /// Takes environments from a file, one JSON object a line with `instance_id` and `recipe`, over those of the rows.
 pub fn take_environments(instances: &mut [Instance], path: &Path) -> Result<(), SweError> {
     /// A line of it.

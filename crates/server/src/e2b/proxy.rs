@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 
 use super::fault::{self, Fault};
 use super::sandbox::Sandbox;
+use crate::guard::Peer;
 use crate::http::Shared;
 
 /// Headers between a client and this server.
@@ -40,13 +41,21 @@ pub(super) async fn forward(
         let _ = connection.with_upgrades().await;
     });
     let outer = request.extensions_mut().remove::<OnUpgrade>();
+    let peer = request.extensions().get::<Peer>().cloned();
     prepare(shared, &mut request);
     let mut response = sender.send_request(request).await.map_err(failed)?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS
         && let Some(outer) = outer
     {
         let inner = hyper::upgrade::on(&mut response);
-        tokio::spawn(join(outer, inner));
+        if let Some(peer) = &peer {
+            peer.place.unhurried();
+        }
+        tokio::spawn(async move {
+            // The connection counts for as long as it is used.
+            let _held = peer;
+            join(outer, inner).await;
+        });
         return Ok(response.map(|_| Body::empty()).into_response());
     }
     for name in &OF_CONNECTION {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::{Caller, Standing};
 
@@ -46,19 +46,28 @@ impl Ring {
         if self.first.is(given) {
             return Some(Identity::first_key());
         }
-        let entry = self.find(&made::hash(given))?;
-        let (id, allowance) = (entry.info.id, entry.info.allowance);
-        let caller = Caller { name: id.clone(), standing: Standing::Key { id, allowance }, ..Caller::default() };
-        Some(Identity { caller, scopes: entry.info.scopes })
+        self.find(&made::hash(given)).map(identity)
+    }
+
+    /// Whoever has the key of this id, if it still opens anything.
+    pub(crate) fn by_id(&self, id: &str) -> Option<Identity> {
+        let made = self.current();
+        let entry = made.by_hash.values().find(|entry| entry.info.id == id && entry.info.is_valid())?;
+        Some(identity(entry.clone()))
     }
 
     fn find(&self, hash: &str) -> Option<Entry> {
+        self.current().by_hash.get(hash).filter(|entry| entry.info.is_valid()).cloned()
+    }
+
+    /// Those in the file as it is now.
+    fn current(&self) -> MutexGuard<'_, Made> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.path);
         if made.stamp != stamp {
             *made = Made { stamp, by_hash: self.read() };
         }
-        made.by_hash.get(hash).filter(|entry| entry.info.is_valid()).cloned()
+        made
     }
 
     /// A file that cannot be read opens nothing.
@@ -69,6 +78,12 @@ impl Ring {
         });
         keys.into_iter().map(|entry| (entry.sha256.clone(), entry)).collect()
     }
+}
+
+fn identity(entry: Entry) -> Identity {
+    let (id, allowance) = (entry.info.id, entry.info.allowance);
+    let caller = Caller { name: id.clone(), standing: Standing::Key { id, allowance }, ..Caller::default() };
+    Identity { caller, scopes: entry.info.scopes }
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {

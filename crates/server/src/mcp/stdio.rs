@@ -84,7 +84,7 @@ pub(super) fn upgrade(shared: &Arc<Shared>, identity: Identity, peer: Peer, mut 
         places: Arc::new(Semaphore::new(MOST_CALLS)),
     };
     tokio::spawn(async move {
-        let _held = (underway, peer.slot);
+        let _held = (underway, peer.place);
         let Ok(upgraded) = upgraded.await else { return };
         let Ok(parts) = upgraded.downcast::<TokioIo<UnixStream>>() else { return };
         let (read, write) = parts.io.into_inner().into_split();

@@ -51,7 +51,12 @@ struct Part {
 
 impl Log {
     pub(crate) fn new() -> Arc<Self> {
-        let kept = Kept { events: VecDeque::new(), first: 1, bytes: 0, end: None };
+        Self::after_number(0)
+    }
+
+    /// One whose first event comes after that of a number: what came before is gone.
+    pub(crate) fn after_number(number: u64) -> Arc<Self> {
+        let kept = Kept { events: VecDeque::new(), first: number + 1, bytes: 0, end: None };
         Arc::new(Self { kept: Mutex::new(kept), changed: watch::Sender::new(()) })
     }
 
@@ -74,7 +79,7 @@ impl Log {
     }
 
     /// The last word.
-    pub(super) fn conclude(&self, name: &'static str, json: Bytes) {
+    pub(crate) fn conclude(&self, name: &'static str, json: Bytes) {
         self.end(End::Said(name, json));
     }
 
@@ -89,7 +94,7 @@ impl Log {
     }
 
     /// An answer with all events after number `after`, those to come too.
-    pub(super) fn replay(self: Arc<Self>, after: u64) -> Response {
+    pub(crate) fn replay(self: Arc<Self>, after: u64) -> Response {
         let (queue, receiver) = mpsc::channel(QUEUE);
         tokio::spawn(async move { self.tell(after.saturating_add(1), &queue).await });
         // Who reads along does not hold the run: nobody hears this signal.

@@ -186,7 +186,7 @@ async fn show(
 }
 
 /// The number of the last event that a client has.
-fn heard(request: &Request) -> Result<u64, Refusal> {
+pub(crate) fn heard(request: &Request) -> Result<u64, Refusal> {
     let header = request.headers().get("last-event-id").map(|value| value.to_str().unwrap_or("?").to_owned());
     let Some(text) = header.or_else(|| Query::of(request).get("offset")) else { return Ok(0) };
     text.trim().parse().map_err(|_| {
