@@ -36,6 +36,11 @@ impl Failure {
         RunError::Input { path: path.to_path_buf(), source }.into()
     }
 
+    /// Whether a server is not there, at least for now.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.code == ErrorCode::ServerGone
+    }
+
     /// Prints the failure and gives its exit code.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         if json {

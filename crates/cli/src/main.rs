@@ -7,6 +7,7 @@ mod client;
 mod commands;
 mod failure;
 mod interrupt;
+mod jobs;
 mod options;
 mod program;
 mod remote;

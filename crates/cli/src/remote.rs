@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConnection, StreamOwned};
+use tungstenite::WebSocket;
+use tungstenite::client::IntoClientRequest;
 use types::{ErrorBody, ErrorCode};
 
 use crate::client::no_server;
@@ -57,6 +60,27 @@ impl Line {
             Self::Unix(stream) => stream.try_clone().map(Self::Unix).ok(),
             Self::Tcp(stream) => stream.try_clone().map(Self::Tcp).ok(),
             Self::Tls(_) => None,
+        }
+    }
+}
+
+impl Line {
+    /// Whether reading and writing wait for the other end.
+    pub(crate) fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(on),
+            Self::Tcp(stream) => stream.set_nonblocking(on),
+            Self::Tls(stream) => stream.sock.set_nonblocking(on),
+        }
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Tls(stream) => stream.sock.as_fd(),
         }
     }
 }
@@ -181,6 +205,22 @@ impl Server {
         let certified = (port == 443).then(|| ServerName::try_from(host)).transpose();
         let certified = certified.map_err(|_| wrong(format!("`--server {url}`: no certificate can have this name")))?;
         Ok(Self::Named(Place { authority, certified, key }))
+    }
+
+    /// A WebSocket to a place of it.
+    pub(crate) fn socket(&self, path: &str) -> Result<WebSocket<Line>, Failure> {
+        let (host, key) = match self {
+            Self::Own(_) => ("localhost", None),
+            Self::Named(place) => (place.authority.as_str(), Some(format!("Bearer {}", place.key))),
+        };
+        let unclear = |error: tungstenite::Error| broken(io::Error::other(error));
+        let mut request = format!("ws://{host}{path}").into_client_request().map_err(unclear)?;
+        if let Some(key) = key {
+            let key = key.parse().map_err(|_| wrong("SAGGAR_API_KEY is no key".to_owned()))?;
+            request.headers_mut().insert("authorization", key);
+        }
+        let shaken = tungstenite::client(request, self.connect()?);
+        shaken.map(|(socket, _)| socket).map_err(|error| broken(io::Error::other(error.to_string())))
     }
 
     fn connect(&self) -> Result<Line, Failure> {

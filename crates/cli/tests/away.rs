@@ -125,3 +125,67 @@ fn sessions_are_used_elsewhere() {
     assert!(session(&["kill", &id]).status.success());
     assert_eq!(json(&session(&["list", "--json"])), serde_json::json!([]));
 }
+
+#[test]
+fn a_terminal_elsewhere_is_a_terminal() {
+    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+    use std::io::Read;
+    let server = Server::start("away-shell");
+    let url = url(&server);
+    let made = json(&client(&server, &["session", "--server", &url, "create", "--json"]).output().unwrap());
+    let id = made["id"].as_str().unwrap();
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
+    let mut shell = client(&server, &["session", "--server", &url, "shell", id, "--", "bash", "--norc", "-i"]);
+    let mut child = shell.stdin(slave.try_clone().unwrap()).stdout(slave).stderr(Stdio::null()).spawn().unwrap();
+    drop(shell);
+    let (mut write, mut read) = (fs::File::from(master.try_clone().unwrap()), fs::File::from(master));
+    // A loop that only Ctrl-C ends, and then more than a message holds.
+    write.write_all(b"stty size; test -t 0 && echo terminal$((40+2)); sleep 600\n").unwrap();
+    let (mut said, mut buffer, mut interrupted) = (Vec::new(), [0; 4096], false);
+    // To its end, which is an error here: the last who had the other side open is gone.
+    while let Ok(n @ 1..) = read.read(&mut buffer) {
+        said.extend_from_slice(&buffer[..n]);
+        if !interrupted && text(&said).contains("terminal42") {
+            interrupted = true;
+            write.write_all(b"\x03").unwrap();
+            write.write_all(b"head -c 300000 /dev/zero | tr '\\0' x | fold -w 70; echo; exit 5\n").unwrap();
+        }
+    }
+    let said = text(&said);
+    assert!(said.contains("24 80") && said.contains("terminal42"), "{said}");
+    assert!(said.matches('x').count() >= 300_000, "{}", said.len());
+    drop((read, write));
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn an_evolution_elsewhere_is_the_same_evolution() {
+    let server = Server::start("away-evolve");
+    let url = url(&server);
+    let work = folder("away-evolve-task");
+    fs::write(work.join("start.py"), "def f():\n    return 1\n").unwrap();
+    let task = "prompt = 'more than 1'\nprogram = 'start.py'\ntests = [\"assert f() > 1\"]\nstrategy = 'islands'\nparallel = 2\n\
+                max_iterations = 100\nseed = 3\n[generator]\nkind = 'mutate'\n";
+    fs::write(work.join("task.toml"), task).unwrap();
+    let path = work.join("task.toml");
+    let path = path.to_str().unwrap();
+    let away = client(&server, &["evolve", path, "--server", &url, "--json"]).output().unwrap();
+    let here = server.saggar(&["evolve", path, "--json"]).output().unwrap();
+    assert_eq!((away.status.code(), here.status.code()), (Some(0), Some(0)), "{}", text(&away.stderr));
+    for field in ["best", "iterations", "evaluations", "stop_reason", "target_reached"] {
+        assert_eq!(json(&away)[field], json(&here)[field], "{field}");
+    }
+    fs::write(work.join("task.toml"), task.replace("f() > 1", "f() == 'never'").replace("100", "100000")).unwrap();
+    let mut endless = client(&server, &["evolve", path, "--server", &url, "--events"]);
+    let mut child = endless.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert!(lines.any(|line| line.unwrap().contains("evaluated")));
+    send(child.id(), Signal::INT);
+    for _ in lines {}
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    eventually("the end there", || server.metric("saggar_jobs{state=\"running\"}") == 0);
+}

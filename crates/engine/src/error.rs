@@ -181,6 +181,16 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// The state folder is of a newer saggar.
+    #[error("the state folder `{}` has version {version}, and this saggar knows version {known}", path.display())]
+    NewerState {
+        /// The folder.
+        path: PathBuf,
+        /// Its version.
+        version: usize,
+        /// Ours.
+        known: usize,
+    },
     /// A backend that makes its sandboxes from images alone.
     #[error("the Docker backend needs an image")]
     ImageNeeded,
@@ -253,7 +263,7 @@ impl RunError {
             }
             Self::Input { .. } => ErrorCode::InputUnreadable,
             Self::Output { .. } => ErrorCode::OutputUnwritable,
-            Self::State { .. } | Self::Ledger(_) => ErrorCode::StateUnwritable,
+            Self::State { .. } | Self::NewerState { .. } | Self::Ledger(_) => ErrorCode::StateUnwritable,
             Self::Unsupported { .. } | Self::NetworkClosed => ErrorCode::Unsupported,
             Self::CheckFailed => ErrorCode::CheckFailed,
             Self::Required { .. } => ErrorCode::IsolationUnavailable,
@@ -295,6 +305,7 @@ impl RunError {
             Self::NotInImage { .. } => "choose an image that has it: --image REF".to_owned(),
             Self::Input { .. } => "check that the file exists and that you may read it".to_owned(),
             Self::Output { .. } => "check the folder's permissions and free space".to_owned(),
+            Self::NewerState { .. } => "use the newer saggar, or set SAGGAR_HOME to another folder".to_owned(),
             Self::State { .. } => "set SAGGAR_HOME to a folder that you may write".to_owned(),
             Self::Unsupported { .. } => "`saggar --help` lists what this version has".to_owned(),
             Self::NetworkClosed => {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::llm::Provider;
+
 /// What jobs of others may use. What is not named here they cannot have.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -45,7 +47,9 @@ impl Default for JobSettings {
 pub struct JobModel {
     /// What its server calls it; the name that tasks use, if absent.
     pub model: Option<String>,
-    /// Any OpenAI-compatible server; OpenAI's own if absent.
+    /// In whose words.
+    pub provider: Provider,
+    /// The provider's own server if absent; for `openai` any that is compatible.
     pub base_url: Option<String>,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,

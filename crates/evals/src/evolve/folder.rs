@@ -42,6 +42,16 @@ pub(super) fn load(folder: Beside<'_>, overrides: &Overrides) -> Result<Spec, Ev
     Spec::resolve(&written, folder, overrides, warnings)
 }
 
+/// All that makes a folder a task, and what its evaluator may want.
+pub(super) fn files(folder: Beside<'_>) -> Result<Vec<PathBuf>, EvolveError> {
+    let names = folder.names()?;
+    let is_config = |name: &&String| name.starts_with("config") && is_one_of(name, &["yaml", "yml"]);
+    let program = names.iter().find(|name| name.starts_with("initial_program.")).cloned().unwrap_or_default();
+    let own = names.iter().filter(|name| **name == program || *name == "evaluator.py").map(PathBuf::from);
+    let config = names.iter().find(is_config).map(PathBuf::from);
+    Ok(own.chain(config).chain(beside(folder, &names, &program)).collect())
+}
+
 /// What else lies in the folder: an evaluator may read data, or import what is beside it.
 fn beside(folder: Beside<'_>, names: &[String], program: &str) -> Vec<PathBuf> {
     let mut room = MOST_BYTES;

@@ -222,6 +222,31 @@ impl Spec {
         Self::resolve(&written, beside, overrides, Vec::new())
     }
 
+    /// Files that a task on this host names, and the task itself, for whoever sends it elsewhere: by their names there.
+    pub fn files_of(path: &Path) -> Result<Vec<types::InputFile>, EvolveError> {
+        if path.is_dir() && !path.join("task.toml").is_file() {
+            let beside = Beside::Folder(path);
+            return super::folder::files(beside)?.iter().map(|name| input(beside, name)).collect();
+        }
+        let path = if path.is_dir() { path.join("task.toml") } else { path.to_path_buf() };
+        let text = read_text(&path)?;
+        let written: Written =
+            toml::from_str(&text).map_err(|source| EvolveError::Toml { source: Box::new(source) })?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = Beside::Folder(folder);
+        let program: Vec<PathBuf> = match &written.program {
+            Some(program::Written::Words(words)) => vec![PathBuf::from(words)],
+            Some(program::Written::Files(files)) => files.iter().map(PathBuf::from).collect(),
+            None => Vec::new(),
+        };
+        let is_file = |name: &PathBuf| !name.to_string_lossy().contains('\n') && beside.has(name);
+        let named = program.into_iter().filter(is_file).chain(written.evaluator).chain(written.evaluator_files);
+        let mut files = named.map(|name| input(beside, &name)).collect::<Result<Vec<_>, _>>()?;
+        let name = types::RelPath::new("task.toml").map_err(|_| EvolveError::Task("it has no name".to_owned()))?;
+        files.push(types::InputFile { path: name, content: types::FileContent::Text(text) });
+        Ok(files)
+    }
+
     pub(super) fn resolve(
         written: &Written,
         beside: Beside<'_>,

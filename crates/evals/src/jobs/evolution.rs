@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use engine::llm::Provider;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use types::{ExecRequest, FileContent, InputFile};
@@ -97,7 +98,8 @@ impl EvolveOrder {
 /// Sees that whoever proposes is one that others may ask, and fills in where he is found.
 fn allow(generator: &mut GeneratorSpec, rules: &Rules<'_>) -> Result<Option<PathBuf>, JobError> {
     let refuse = |what: &str, hint| Err(JobError::NotAllowed { what: what.to_owned(), hint });
-    let names_server = |model: &ModelSpec| model.base_url.is_some() || model.api_key_env.is_some();
+    let names_server =
+        |model: &ModelSpec| model.base_url.is_some() || model.api_key_env.is_some() || model.provider.is_some();
     match generator.kind {
         GeneratorKind::Command => refuse(
             "a job cannot have a command of this host propose programs",
@@ -118,6 +120,7 @@ fn allow(generator: &mut GeneratorSpec, rules: &Rules<'_>) -> Result<Option<Path
         GeneratorKind::Model
             if generator.base_url.is_some()
                 || generator.api_key_env.is_some()
+                || generator.provider != Provider::default()
                 || generator.models.iter().any(names_server) =>
         {
             refuse(
@@ -127,8 +130,13 @@ fn allow(generator: &mut GeneratorSpec, rules: &Rules<'_>) -> Result<Option<Path
         }
         GeneratorKind::Model => {
             generator.retries = generator.retries.map(|retries| retries.min(MOST_RETRIES));
-            let one =
-                generator.model.take().map(|model| ModelSpec { model, base_url: None, api_key_env: None, weight: 1.0 });
+            let one = generator.model.take().map(|model| ModelSpec {
+                model,
+                provider: None,
+                base_url: None,
+                api_key_env: None,
+                weight: 1.0,
+            });
             // As everywhere, several come before one.
             let asked = if generator.models.is_empty() { one.into_iter().collect() } else { generator.models.clone() };
             generator.models = asked.into_iter().map(|model| known(model, rules)).collect::<Result<_, _>>()?;
@@ -147,6 +155,7 @@ fn known(asked: ModelSpec, rules: &Rules<'_>) -> Result<ModelSpec, JobError> {
     };
     Ok(ModelSpec {
         model: known.model.clone().unwrap_or(asked.model),
+        provider: Some(known.provider),
         base_url: known.base_url.clone(),
         api_key_env: known.api_key_env.clone(),
         weight: asked.weight,

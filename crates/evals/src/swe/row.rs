@@ -169,6 +169,16 @@ pub fn read(path: &Path, ids: &[String]) -> Result<Vec<Instance>, SweError> {
     Err(SweError::UnknownInstances(missing.into_iter().cloned().collect()))
 }
 
+/// Rows of a file as they are written, for whoever sends them elsewhere. With ids, only those, which must all be there.
+pub fn raw(path: &Path, ids: &[String]) -> Result<Vec<Json>, SweError> {
+    let is_wanted = |row: &Json| row["instance_id"].as_str().is_some_and(|id| ids.iter().any(|own| own == id));
+    let rows: Vec<Json> = records::<Json>(path)?.into_iter().map(|(_, row)| row).collect();
+    let rows: Vec<Json> = rows.into_iter().filter(|row| ids.is_empty() || is_wanted(row)).collect();
+    let lacks = |id: &&String| !rows.iter().any(|row| row["instance_id"].as_str() == Some(id.as_str()));
+    let missing: Vec<String> = ids.iter().filter(lacks).cloned().collect();
+    if missing.is_empty() { Ok(rows) } else { Err(SweError::UnknownInstances(missing)) }
+}
+
 /// Takes rows as they came from somebody else; each instance may be there once.
 pub fn take(rows: Vec<Json>) -> Result<Vec<Instance>, SweError> {
     let (mut instances, mut seen) = (Vec::with_capacity(rows.len()), BTreeSet::new());

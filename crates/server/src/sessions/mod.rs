@@ -4,6 +4,7 @@ mod body;
 mod files;
 mod processes;
 mod snapshots;
+mod terminal;
 
 pub(crate) use body::{Incoming, Outgoing};
 
@@ -40,6 +41,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/sessions/{id}/contexts/{name}", delete(restart))
         .route("/v1/sessions/{id}/contexts/{name}/interrupt", post(interrupt))
         .merge(processes::routes())
+        .merge(terminal::routes())
         .merge(files::routes())
         .merge(snapshots::routes())
 }

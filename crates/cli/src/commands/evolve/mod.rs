@@ -1,5 +1,6 @@
 //! `saggar evolve`: generate, test, improve, keep the best.
 
+mod away;
 mod look;
 mod proposer;
 mod view;
@@ -60,6 +61,9 @@ pub(crate) struct Evolve {
     /// In place of the task's `base_url`
     #[arg(long, alias = "api-base", value_name = "URL")]
     base_url: Option<String>,
+    /// Have the server at this address do it, with the key in `SAGGAR_API_KEY`
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// Print what happens as lines of JSON, as it happens
     #[arg(long)]
     events: bool,
@@ -82,6 +86,9 @@ impl Evolve {
 
     fn evolve(&self, config: Option<&Path>) -> Result<u8, Failure> {
         let path = self.task.as_deref().ok_or_else(|| wrong("give a TASK".to_owned()))?;
+        if let Some(url) = &self.server {
+            return self.evolve_away(url, path);
+        }
         let overrides = Overrides {
             iterations: self.max_iterations,
             target: self.target_score,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use server::InSession;
 use types::{LimitsSpec, parse_duration, parse_size};
 
-use super::{address, body, say, text};
+use super::{address, body, say, terminal, text};
 use crate::away;
 use crate::client;
 use crate::commands::run::{Ends, tell};
@@ -141,15 +141,13 @@ impl Exec {
 
 impl Shell {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
-        let Server::Own(state) = server else {
-            return Err(wrong(
-                "`shell` is for a server on this machine: a terminal goes through its socket".to_owned(),
-            ));
-        };
         let argv = if self.argv.is_empty() { vec!["bash".to_owned(), "-l".to_owned()] } else { self.argv };
         let command = CommandSpec { terminal: Some(Window::size()), ..self.place.command(argv)? };
         let window =
             Window::take().map_err(|_| wrong("`shell` needs a terminal; use `exec` without one".to_owned()))?;
+        let Server::Own(state) = server else {
+            return terminal::converse(server, &self.id, &command, &window);
+        };
         let mut ends = Ends {
             stdin: io::stdin().as_fd().try_clone_to_owned().ok(),
             live: Some(Live::new(true)),

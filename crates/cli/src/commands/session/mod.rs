@@ -5,6 +5,7 @@ mod contexts;
 mod files;
 mod run;
 mod snapshots;
+mod terminal;
 mod trees;
 
 use std::io::{self, BufWriter, Write};

@@ -28,18 +28,21 @@ use crate::terminal::Live;
 pub(super) struct Eval {
     #[command(flatten)]
     pub(super) source: Source,
+    /// Have the server at this address do it, with its repositories and the key in `SAGGAR_API_KEY`
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// Folder of git repositories [default: they are fetched from GitHub]
     #[arg(long, value_name = "DIR")]
-    repos: Option<PathBuf>,
+    pub(super) repos: Option<PathBuf>,
     /// Patches at once [default: one for each processor]
     #[arg(long, visible_alias = "max-workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    workers: Option<u16>,
+    pub(super) workers: Option<u16>,
     /// Time for each patch and its tests
     #[arg(long, value_name = "TIME", default_value = "1800", value_parser = parse_duration)]
-    timeout: Duration,
+    pub(super) timeout: Duration,
     /// Environments in place of those of the rows: on each line an `instance_id` and a `recipe`
     #[arg(long, value_name = "FILE")]
-    env_file: Option<PathBuf>,
+    pub(super) env_file: Option<PathBuf>,
     /// What becomes of edits of a patch that could decide the verdict: of tests, conftest.py, settings of the runner
     #[arg(long, value_enum, default_value = "strict")]
     edits: EditsOption,
@@ -48,16 +51,16 @@ pub(super) struct Eval {
     resume: bool,
     /// Run again what has a report already
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
     /// Run tests so often, and tell which end in more than one way
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
-    repeat: u32,
+    pub(super) repeat: u32,
     /// Check the data set: do tests fail without the solution, and pass with it?
     #[arg(long)]
-    validate_gold: bool,
+    pub(super) validate_gold: bool,
     /// Folder of wheels from which environments are made, without a network
     #[arg(long, value_name = "DIR")]
-    wheels: Option<PathBuf>,
+    pub(super) wheels: Option<PathBuf>,
     /// What isolates
     #[arg(long, value_enum, default_value = "native")]
     backend: BackendOption,
@@ -85,6 +88,9 @@ impl Eval {
             let kind = BackendKind::Docker;
             return Err(wrong(format!("repositories are tested on the backend `native`; `{kind:?}` is not there yet")));
         }
+        if let Some(url) = &self.server {
+            return self.evaluate_away(url);
+        }
         let (mut instances, predictions) = self.source.read()?;
         if let Some(path) = &self.env_file {
             row::take_environments(&mut instances, path)?;
@@ -97,10 +103,7 @@ impl Eval {
         let options = Options {
             workers: self.workers.map_or_else(processors, usize::from),
             time: self.timeout,
-            edits: match self.edits {
-                EditsOption::Strict => Edits::Strict,
-                EditsOption::Official => Edits::Official,
-            },
+            edits: self.edits(),
             repeat: self.repeat,
             again: self.force,
             repos: folder(&self.repos)?,
@@ -154,6 +157,13 @@ impl Eval {
         });
         runtime.shutdown_background();
         result
+    }
+
+    pub(super) fn edits(&self) -> Edits {
+        match self.edits {
+            EditsOption::Strict => Edits::Strict,
+            EditsOption::Official => Edits::Official,
+        }
     }
 
     fn tell_validated(&self, told: &[Told]) -> Result<u8, Failure> {

@@ -1,5 +1,6 @@
 //! `saggar swe`: patches on repositories, graded as SWE-bench does it.
 
+mod away;
 mod eval;
 mod progress;
 mod report;
