@@ -16,6 +16,9 @@ use crate::failure::Failure;
 
 /// Grade patches on repositories, SWE-bench style
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  saggar swe eval --dataset instances.jsonl --predictions patches.jsonl --run-id first --repos mirrors"
+)]
 pub(crate) struct Swe {
     #[command(subcommand)]
     command: SweCommand,
