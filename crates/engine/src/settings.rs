@@ -404,8 +404,13 @@ impl Settings {
 
 /// What everybody who speaks to a daemon goes by, unless the settings say otherwise.
 fn docker_host(docker: DockerSettings) -> DockerSettings {
-    let host = docker.host.or_else(|| env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty()));
-    DockerSettings { host, ..docker }
+    let said = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    // As Docker's own client has it: a daemon and its certificates are named together.
+    let usual = said("DOCKER_HOST").filter(|_| docker.host.is_none());
+    let certificates = docker.certificates.or_else(|| {
+        usual.as_ref().and_then(|_| said("DOCKER_TLS_VERIFY").and_then(|_| said("DOCKER_CERT_PATH")).map(PathBuf::from))
+    });
+    DockerSettings { host: docker.host.or(usual), certificates, ..docker }
 }
 
 /// What E2B's own clients go by, unless the settings say otherwise.

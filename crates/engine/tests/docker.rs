@@ -410,3 +410,30 @@ fn containers_are_kept_ready_and_used_once() {
     });
     block(async { assert_eq!(containers().await, 0) });
 }
+
+#[test]
+#[ignore = "wants SAGGAR_TEST_DOCKER"]
+fn a_daemon_behind_tls_is_reached_with_its_certificates_and_with_no_others() {
+    let _alone = alone();
+    let said = |name: &str| std::env::var(name).expect("see scripts/docker-engine");
+    let (host, folder) = (said("SAGGAR_TEST_DOCKER_TLS"), std::path::PathBuf::from(said("SAGGAR_TEST_DOCKER_CERTS")));
+    let with = |certificates: Option<std::path::PathBuf>| {
+        let docker = DockerSettings {
+            host: Some(host.clone()),
+            image: Some(image()),
+            certificates,
+            ..DockerSettings::default()
+        };
+        Engine::open(Settings { docker, ..common::settings() }).unwrap()
+    };
+    let refused = async |certificates: Option<std::path::PathBuf>| {
+        let engine = with(certificates);
+        engine.execute(&Caller::default(), bash("echo no"), Delivery::default()).await.unwrap_err().code()
+    };
+    block(async {
+        assert_eq!(run(&with(Some(folder.clone())), bash("echo over tls")).await.stdout, "over tls\n");
+        assert_eq!(refused(None).await, ErrorCode::IsolationUnavailable, "it does not speak without");
+        assert_eq!(refused(Some(folder.join("strangers"))).await, ErrorCode::IsolationUnavailable);
+        assert_eq!(refused(Some(folder.join("nowhere"))).await, ErrorCode::InvalidSettings);
+    });
+}

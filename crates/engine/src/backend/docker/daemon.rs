@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,10 +70,10 @@ impl Daemon {
 
     /// The daemon, asked what it can do when it is first needed.
     pub(super) async fn known(&self) -> Result<Known, DockerError> {
-        let address = self.settings.address().to_owned();
+        let (address, certificates) = (self.settings.address().to_owned(), self.settings.certificates.clone());
         let silent = DockerError::Silent(address.clone());
         let asked = || async {
-            let answer = tokio::time::timeout(GREETING, self.on_thread(connect(address))).await;
+            let answer = tokio::time::timeout(GREETING, self.on_thread(connect(address, certificates))).await;
             answer.unwrap_or(Err(silent))
         };
         self.client.get_or_try_init(asked).await.cloned()
@@ -150,10 +151,18 @@ impl Drop for Fresh {
     }
 }
 
-async fn connect(address: String) -> Result<Known, DockerError> {
+async fn connect(address: String, certificates: Option<PathBuf>) -> Result<Known, DockerError> {
     let version = bollard::API_DEFAULT_VERSION;
+    let is_far = address.starts_with("tcp://") || address.starts_with("https://");
     let client = if let Some(path) = address.strip_prefix("unix://") {
         bollard::Docker::connect_with_unix(path, PATIENCE, version)
+    } else if let (true, Some(folder)) = (is_far, &certificates) {
+        let [key, own, authority] = ["key.pem", "cert.pem", "ca.pem"].map(|name| folder.join(name));
+        // Who has none to show would be told so in the middle of a connection, and not why.
+        if let Some(missing) = [&key, &own, &authority].into_iter().find(|path| !path.is_file()) {
+            return Err(DockerError::Certificate(missing.clone()));
+        }
+        bollard::Docker::connect_with_ssl(&address, &key, &own, &authority, PATIENCE, version)
     } else if address.starts_with("tcp://") || address.starts_with("http://") {
         bollard::Docker::connect_with_http(&address, PATIENCE, version)
     } else {

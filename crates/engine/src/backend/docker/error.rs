@@ -19,6 +19,9 @@ pub enum DockerError {
     /// An address that means nothing to us.
     #[error("`{0}` is no address of a Docker daemon")]
     Address(String),
+    /// A certificate that the settings speak of is not there.
+    #[error("there is no certificate `{}` for the Docker daemon", .0.display())]
+    Certificate(std::path::PathBuf),
     /// The daemon has no such image. Nothing is pulled behind anybody's back.
     #[error("the Docker daemon has no image `{0}`")]
     NoImage(String),
@@ -60,7 +63,7 @@ impl DockerError {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Unreachable { .. } | Self::Silent(_) => ErrorCode::IsolationUnavailable,
-            Self::Address(_) => ErrorCode::InvalidSettings,
+            Self::Address(_) | Self::Certificate(_) => ErrorCode::InvalidSettings,
             Self::NoImage(_) => ErrorCode::NotFound,
             Self::Foreign { .. } => ErrorCode::Unsupported,
             Self::Refused { .. } | Self::Gone { .. } | Self::Thread(_) => ErrorCode::SandboxFailed,
@@ -76,7 +79,8 @@ impl DockerError {
                     .to_owned()
             }
             Self::Silent(_) => "restart it; --backend native needs none".to_owned(),
-            Self::Address(_) => "use unix:///path/to/docker.sock or tcp://127.0.0.1:2375".to_owned(),
+            Self::Address(_) => "use unix:///path/to/docker.sock, tcp://127.0.0.1:2375, or tcp://HOST:2376 with `certificates` of [docker]".to_owned(),
+            Self::Certificate(_) => "`certificates` of [docker], or DOCKER_CERT_PATH, names a folder with ca.pem, cert.pem and key.pem".to_owned(),
             Self::NoImage(image) => format!("docker pull {image}, or docker import a root of your own"),
             Self::Foreign { .. } => "choose an image for that machine".to_owned(),
             Self::Refused { .. } => "the daemon's own log says more; docs/DOCKER.md has what is asked of it".to_owned(),

@@ -1,5 +1,7 @@
 //! Which Docker daemon, and what of it.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 /// The `[docker]` part of the settings.
@@ -8,6 +10,9 @@ use serde::Deserialize;
 pub struct DockerSettings {
     /// `unix:///path` or `tcp://host:port`; `DOCKER_HOST`, else the usual socket, if absent.
     pub host: Option<String>,
+    /// A folder with `ca.pem`, `cert.pem` and `key.pem`, as Docker's own client has it: `tcp://` is TLS then, and the daemon
+    /// must have a certificate for its name. With `DOCKER_HOST` it is `DOCKER_CERT_PATH`, if absent.
+    pub certificates: Option<PathBuf>,
     /// The runtime of its containers, such as `runc`, `runsc` or `kata`; the daemon's own choice if absent.
     pub runtime: Option<String>,
     /// What a request gets that names no image.

@@ -141,9 +141,10 @@ impl DockerPlace {
     async fn freeze_or_thaw(&self, freeze: bool) -> Result<(), BackendError> {
         let (client, id) = (self.held.client(), self.held.id.clone());
         let asked = async move {
-            match freeze {
-                true => client.pause_container(&id).await.map_err(DockerError::refused("pause a container")),
-                false => client.unpause_container(&id).await.map_err(DockerError::refused("resume a container")),
+            if freeze {
+                client.pause_container(&id).await.map_err(DockerError::refused("pause a container"))
+            } else {
+                client.unpause_container(&id).await.map_err(DockerError::refused("resume a container"))
             }
         };
         self.held.daemon.on_thread(asked).await?;
