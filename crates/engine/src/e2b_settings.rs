@@ -15,12 +15,20 @@ pub struct E2bSettings {
     pub build: bool,
     /// Whether the two ports are listened on that old clients know by heart.
     pub old_clients: bool,
+    /// Sandboxes of the kind that was last asked for, with a Python in each, that wait for their clients.
+    pub ready: usize,
     /// The server to which runs of the backend `e2b` go. It is another one than this door.
     pub backend: E2bBackendSettings,
 }
 
 impl Default for E2bSettings {
     fn default() -> Self {
-        Self { network: Network::None, build: true, old_clients: false, backend: E2bBackendSettings::default() }
+        Self {
+            network: Network::None,
+            build: true,
+            old_clients: false,
+            ready: 2,
+            backend: E2bBackendSettings::default(),
+        }
     }
 }

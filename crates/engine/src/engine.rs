@@ -22,7 +22,7 @@ use crate::queue::Queue;
 use crate::review::{self, Reviewed};
 use crate::run::{Built, Run, cancel_by};
 use crate::server_settings::ServerSettings;
-use crate::session::Registry;
+use crate::session::{Registry, Shelf};
 use crate::settings::{Allowance, FusionSettings, Settings};
 use crate::state;
 use crate::station::{Station, Stations};
@@ -141,6 +141,8 @@ pub struct Engine {
     reviewer: Option<Reviewer>,
     ledger: OnceLock<Arc<Ledger>>,
     pub(crate) sessions: Registry,
+    /// Sandboxes for sessions to come.
+    pub(crate) ahead: Shelf,
 }
 
 impl Engine {
@@ -169,6 +171,7 @@ impl Engine {
             reviewer,
             ledger: OnceLock::new(),
             sessions: Registry::default(),
+            ahead: Shelf::default(),
         })
     }
 

@@ -203,11 +203,20 @@ impl Engine {
         if session.lock().contexts.len() >= MOST_CONTEXTS {
             return Err(RunError::Request("the session has 16 interpreters already").into());
         }
-        let process = self.start_driver(session, driver).await?;
-        let begun = Interpreter::begin(process, driver, PATIENCE).await?;
+        let waiting = if driver.language == "python" { session.lock().waiting.take() } else { None };
+        let begun = match waiting.filter(Interpreter::is_alive) {
+            Some(begun) => begun,
+            None => self.begin(session, driver).await?,
+        };
         session.lock().contexts.insert(context.to_owned(), begun.clone());
         drop(contexts);
         Ok(begun)
+    }
+
+    /// Starts an interpreter and waits until it is there.
+    pub(super) async fn begin(&self, session: &Session, driver: &'static Driver) -> Result<Interpreter, SessionError> {
+        let process = self.start_driver(session, driver).await?;
+        Ok(Interpreter::begin(process, driver, PATIENCE).await?)
     }
 
     /// Starts the interpreter of a language: the host's, or, where the root is an image, the first that it has.

@@ -3,6 +3,7 @@
 //! A session has an owner, a time to live, processes and files. What isolates it is a [`Place`](crate::Place) of a backend;
 //! everything that is the same for all backends is here.
 
+mod ahead;
 mod cells;
 mod command;
 mod diff;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{RwLockWriteGuard, watch};
 use types::{GuestPath, LimitKind, Limits, Timestamp};
 
+pub(crate) use ahead::Shelf;
 pub use cells::{CellSpec, ContextInfo};
 pub use command::Spoken;
 pub use diff::{Change, Difference, Differences};
@@ -75,8 +77,25 @@ struct State {
     running: BTreeMap<u32, Arc<Running>>,
     /// Interpreters that stay, by the name of their context.
     contexts: BTreeMap<String, Interpreter>,
+    /// A Python that was started ahead of need; the first context of Python takes it.
+    waiting: Option<Interpreter>,
     /// Bytes and entries that the disk held when they were last counted.
     disk: (u64, u64),
+}
+
+impl State {
+    fn new(place: Arc<dyn Place>, expires: Instant, waiting: Option<Interpreter>) -> Self {
+        Self {
+            place: Some(place),
+            expires,
+            used: Instant::now(),
+            paused: false,
+            running: BTreeMap::new(),
+            contexts: BTreeMap::new(),
+            waiting,
+            disk: (0, 0),
+        }
+    }
 }
 
 impl Session {

@@ -22,6 +22,13 @@ pub(super) const LONGEST: Duration = Duration::from_hours(24 * 7);
 /// Sessions at once.
 const MOST: usize = 200;
 
+/// How the sandbox of a session is made.
+pub(super) struct Plan {
+    pub(super) place_spec: PlaceSpec,
+    /// Folders of interpreters that it sees.
+    pub(super) path: Vec<String>,
+}
+
 /// Sessions that live, by name.
 #[derive(Clone, Default)]
 pub(crate) struct Registry(Arc<Mutex<HashMap<String, Arc<Session>>>>);
@@ -61,42 +68,29 @@ impl Engine {
         if self.sessions.lock().len() >= MOST {
             return Err(SessionError::TooMany { most: MOST });
         }
-        let limits = self.session_limits(&spec.limits)?;
-        let ground = self.ground(caller, &mut spec, surroundings).await?;
-        let id = crate::id::new_id("ses");
-        let place_spec = PlaceSpec {
-            id: id.clone(),
-            origin: ground.origin,
-            limits: limits.clone(),
-            accept: self.accepted(caller),
-            extra_roots: ground.extra_roots,
-            image: ground.image,
-            digest: ground.digest,
-            network: ground.network,
-            state: self.settings.state.clone(),
+        let is_plain = surroundings.is_none();
+        let plan = self.plan_session(caller, &mut spec, surroundings).await?;
+        let ready = if is_plain && plan.may_wait(&spec) { self.ahead.take(&plan, &spec) } else { None };
+        let Plan { place_spec, path } = plan;
+        let (place_spec, place, waiting) = match ready {
+            Some(ready) => (ready.place_spec, ready.place, Some(ready.interpreter)),
+            None => {
+                let place = self.stations.get(spec.backend, &self.settings)?.backend.open(&place_spec).await?;
+                (place_spec, place, None)
+            }
         };
-        let place = self.stations.get(spec.backend, &self.settings)?.backend.open(&place_spec).await?;
+        let (id, limits) = (place_spec.id.clone(), place_spec.limits.clone());
         // Nothing is started that could not be recorded.
         self.audit.ready().await?;
-        let now = Instant::now();
         let ttl = spec.ttl_ms.map_or(USUAL, Duration::from_millis).min(LONGEST);
-        let state = State {
-            place: Some(place),
-            expires: now + ttl,
-            used: now,
-            paused: false,
-            running: BTreeMap::new(),
-            contexts: BTreeMap::new(),
-            disk: (0, 0),
-        };
         let session = Arc::new(Session {
             id: id.clone(),
             limits,
             owner: caller.clone(),
             created: SystemTime::now().into(),
-            path: ground.path,
+            path,
             place_spec,
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(place, Instant::now() + ttl, waiting)),
             starting: tokio::sync::Mutex::default(),
             still: tokio::sync::RwLock::default(),
             over: tokio::sync::watch::Sender::new(false),
@@ -113,6 +107,29 @@ impl Engine {
         self.sessions.lock().insert(id, Arc::clone(&session));
         tokio::spawn(upkeep::keep(self.sessions.clone(), Arc::clone(&session)));
         Ok(session)
+    }
+
+    /// How the sandbox of a session is made.
+    pub(super) async fn plan_session(
+        &self,
+        caller: &Caller,
+        spec: &mut SessionSpec,
+        surroundings: Option<Surroundings>,
+    ) -> Result<Plan, SessionError> {
+        let limits = self.session_limits(&spec.limits)?;
+        let ground = self.ground(caller, spec, surroundings).await?;
+        let place_spec = PlaceSpec {
+            id: crate::id::new_id("ses"),
+            origin: ground.origin,
+            limits,
+            accept: self.accepted(caller),
+            extra_roots: ground.extra_roots,
+            image: ground.image,
+            digest: ground.digest,
+            network: ground.network,
+            state: self.settings.state.clone(),
+        };
+        Ok(Plan { place_spec, path: ground.path })
     }
 
     /// A session by its name, for somebody who may use it.
@@ -157,6 +174,7 @@ impl Engine {
 
     /// Ends every session, for a server that stops.
     pub async fn end_sessions(&self) {
+        self.ahead.clear();
         let all: Vec<String> = self.sessions.lock().keys().cloned().collect();
         for id in all {
             let Some(session) = self.sessions.end(&id) else { continue };

@@ -26,11 +26,25 @@ pub(super) async fn create(
     origin: Origin,
     lives: Duration,
 ) -> Result<Arc<Sandbox>, Fault> {
-    let session = shared.engine.create_session(owner, spec(shared, &wanted, origin)).await?;
+    let spec = spec(shared, &wanted, origin);
+    let session = shared.engine.create_session(owner, spec.clone()).await?;
+    if spec.from.is_none() {
+        expect_more(shared, owner, spec);
+    }
     let sandbox = Sandbox::new(owner.clone(), wanted, session, lives);
     shared.e2b.add(&sandbox);
     tokio::spawn(keep(Arc::clone(shared), Arc::clone(&sandbox)));
     Ok(sandbox)
+}
+
+/// Whoever asked for one asks for another soon: it is made meanwhile, as nobody's.
+fn expect_more(shared: &Arc<Shared>, owner: &Caller, spec: SessionSpec) {
+    let (shared, owner) = (Arc::clone(shared), owner.clone());
+    let spec = SessionSpec { metadata: std::collections::BTreeMap::new(), ..spec };
+    tokio::spawn(async move {
+        let ready = shared.engine.e2b().ready;
+        shared.engine.keep_sessions_ready(&owner, &spec, ready).await;
+    });
 }
 
 fn spec(shared: &Shared, wanted: &Wanted, origin: Origin) -> SessionSpec {
