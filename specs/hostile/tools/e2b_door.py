@@ -19,8 +19,7 @@ LIFE = 300
 # What a row takes for a way out and is none here: (id, way) and why. It is told, with what was seen.
 KNOWN = {
     ("fs-inherited-fds", "code"): "a cell runs in the interpreter's own process, which has its own pipes",
-    ("net-local-floods", "command"): "the sandbox has more memory than the row's limit",
-    ("net-local-floods", "code"): "the sandbox has more memory than the row's limit",
+    **{(row, way): "the sandbox has a larger disk than the row's limit" for row in ("mem-tmpfs-fill", "mem-three-places") for way in ("command", "code")},
     ("priv-userns-tools", "command"): "sudo is root of the sandbox alone",
     ("priv-userns-tools", "code"): "sudo is root of the sandbox alone",
 }
