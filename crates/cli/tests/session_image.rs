@@ -18,7 +18,7 @@ fn rootfs(name: &str) -> PathBuf {
     }
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new).into_iter().find(|path| path.exists());
     fs::copy(busybox.unwrap_or_else(|| panic!("apt-get install busybox-static")), root.join("bin/busybox")).unwrap();
-    for tool in ["sh", "ls", "cat", "id", "touch", "echo", "rm", "mkdir", "ln"] {
+    for tool in ["sh", "ls", "cat", "id", "touch", "echo", "rm", "mkdir", "ln", "sleep"] {
         symlink("busybox", root.join("bin").join(tool)).unwrap();
     }
     fs::write(root.join("usr/share/mark"), "of the image\n").unwrap();
@@ -68,6 +68,20 @@ fn an_image_is_the_root_of_a_session_and_snapshots_outlive_it() {
     assert_eq!(out(again, &["--", "sh", "-c", "cat /work/f; ls /usr/share"]), "x\nmark\nmine\n");
     let copies = server.json(&["fork", again, "--json"]);
     assert_eq!(out(copies[0]["id"].as_str().unwrap(), &["--", "cat", "/usr/share/mark"]), "of the image\n");
+    // Moves between folders are the guest's own business.
+    let moved = "mkdir /work/below; echo y > /work/below/one; ln /work/below/one /work/two && cat /work/two";
+    assert_eq!(out(again, &["--", "sh", "-c", moved]), "y\n");
+    // Who runs stands still for a snapshot, and goes on after it with what he had.
+    let counting = "echo before > /tmp/kept; (sleep 600; echo over) >/dev/null 2>&1 & echo $!";
+    let pid = out(again, &["--", "sh", "-c", counting]);
+    server.json(&["snapshot", again, "--name", "live", "--json"]);
+    let alive = format!("kill -0 {} && echo after > /tmp/kept && echo alive", pid.trim());
+    assert_eq!(out(again, &["--", "sh", "-c", &alive]), "alive\n");
+    let copy = server.json(&["create", "--from", "live", "--json"]);
+    let copy = copy["id"].as_str().unwrap();
+    assert_eq!(out(copy, &["--", "sh", "-c", "cat /tmp/kept /work/two /usr/share/mine"]), "before\ny\n");
+    let gone = server.run(&["exec", copy, "--json", "--", "sh", "-c", &format!("kill -0 {}", pid.trim())]);
+    assert_eq!(json(&gone)["outcome"]["code"], 1, "processes are not copied");
     let missing = server.run(&["create", "--image", "small", "--json"]);
     assert_eq!((missing.status.code(), json(&missing)["error"]["code"].clone()), (Some(125), "not_found".into()));
 }

@@ -11,7 +11,7 @@ use crate::backend::E2bBackendSettings;
 pub struct E2bSettings {
     /// The way out of sandboxes whose clients do not turn it down. E2B's own have one; here it must be given.
     pub network: Network,
-    /// Whether the template of the code interpreter is built when it is first asked for.
+    /// Whether templates of ours are built when they are first asked for.
     pub build: bool,
     /// Whether the two ports are listened on that old clients know by heart.
     pub old_clients: bool,

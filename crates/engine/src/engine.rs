@@ -18,6 +18,7 @@ use crate::job_settings::JobSettings;
 use crate::language::{self, Found};
 use crate::metrics::Metrics;
 use crate::model_review::{self, Opinion, Reviewer};
+use crate::network::Rules;
 use crate::queue::Queue;
 use crate::review::{self, Reviewed};
 use crate::run::{Built, Run, cancel_by};
@@ -115,6 +116,8 @@ pub struct Delivery<'a> {
     pub built: Option<&'a mut Option<Built>>,
     /// The run's name, where somebody was told it already.
     pub id: Option<String>,
+    /// Services that a run with a way out may reach by these names and ports, also where their addresses are private.
+    pub reach: Vec<(String, u16)>,
 }
 
 /// A program of ours that loads the code and converses about it. Its standard input and output are the conversation,
@@ -231,7 +234,13 @@ impl Engine {
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let station = self.stations.get(request.backend, &self.settings)?;
-        let admitted = admission::admit(request, &self.settings, caller)?;
+        let mut admitted = admission::admit(request, &self.settings, caller)?;
+        if admitted.network.is_some() && !delivery.reach.is_empty() {
+            let (settings, names) = (self.settings.network.clone(), std::mem::take(&mut delivery.reach));
+            // Names are looked up.
+            let rules = tokio::task::spawn_blocking(move || Rules::new(&settings).reaching(&names)).await;
+            admitted.network = Some(Arc::new(rules.map_err(|_| RunError::NetworkClosed)?));
+        }
         account.grant(&admitted.limits);
         let mut run = Run::new(self, station, caller, admitted);
         if let Some(rule) = refusal {

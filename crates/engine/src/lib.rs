@@ -59,7 +59,7 @@ pub use exception::parse_report;
 pub use feedback::hint_for_exception;
 pub use files::{Content, Executable, Input, Inputs, Made, Opened, OutFolder, OwnFiles, Receive, Received, Tree};
 pub use id::new_id;
-pub use image::{Base, Build, HeldImage, Image, ImageError, Images, Imported, Sources};
+pub use image::{Base, Build, HeldImage, Image, ImageError, Images, Imported, Sources, System};
 pub use interpreter::{About, Cell, CellEnd, CellFrame, CellOutput, Driver, Interpreter, InterpreterError, MOST_LINE};
 pub use job_settings::{JobModel, JobSettings};
 pub use kept::{Kept, KeptReport, Prune, Pruned};

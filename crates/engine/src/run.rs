@@ -143,8 +143,18 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) async fn carry_out(self, stdin: Stdin, delivery: Delivery<'_>) -> Result<Executed, RunError> {
-        let Delivery { stdin: _, live, mut inputs, out: receiver, cancel, harness, compile_wall, built, id: _ } =
-            delivery;
+        let Delivery {
+            stdin: _,
+            live,
+            mut inputs,
+            out: receiver,
+            cancel,
+            harness,
+            compile_wall,
+            built,
+            id: _,
+            reach: _,
+        } = delivery;
         match &self.admitted.program {
             Program::Command(argv) => {
                 let Lease { sandbox, start, refill: _refill, .. } =

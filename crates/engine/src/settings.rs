@@ -319,6 +319,7 @@ struct File {
 struct BuildSection {
     index_url: Option<String>,
     npm_registry: Option<String>,
+    apt_mirror: Option<String>,
     proxy: Option<String>,
     ca_bundle: Option<PathBuf>,
     script_dependencies: bool,
@@ -389,6 +390,7 @@ impl Settings {
             build: Sources {
                 index_url: file.build.index_url,
                 npm_registry: file.build.npm_registry,
+                apt_mirror: file.build.apt_mirror,
                 proxy: file.build.proxy,
                 ca_bundle: file.build.ca_bundle,
             },

@@ -72,11 +72,6 @@ pub trait Place: Send + Sync {
     /// Keeps the disk as it is now. Processes that would go on writing to what is kept are an error that names them, or are
     /// killed.
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>>;
-    /// Whether it goes on after a snapshot with its processes. One that does not is gone then, and another is opened on
-    /// what was kept; to it every process is one that writes.
-    fn goes_on(&self) -> bool {
-        false
-    }
     /// Folders of this host that its disk is made of, topmost first, if it is made of such.
     fn folders(&self) -> Option<Vec<PathBuf>> {
         None
@@ -215,4 +210,6 @@ pub struct Snapshotted {
     pub layers: Vec<String>,
     /// Bytes that it adds to what it stands on, where they are counted yet.
     pub bytes: Option<u64>,
+    /// Whether the place goes on with its processes. One that does not is gone, and another is opened on what was kept.
+    pub goes_on: bool,
 }

@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use types::{ExecRequest, FileContent, InputFile, Limits, LimitsSpec, Network, Outcome, Policy, RelPath};
 
+use super::sources::Sources;
 use super::{Base, Image, ImageError, Images, check_name};
 use crate::audit::{Entry, Kind};
 use crate::backend::{Output, Stream};
@@ -45,6 +46,8 @@ pub struct Build {
     /// The image to begin with; the host's system folders if absent.
     #[serde(skip)]
     pub from: Option<String>,
+    /// A whole root of the host's own distribution to begin with, in place of an image.
+    pub system: Option<System>,
     /// Debian packages; the image must be a Debian.
     pub apt: Vec<String>,
     /// Python packages, as pip takes them.
@@ -56,6 +59,13 @@ pub struct Build {
     /// Whether to install again what is there already.
     #[serde(skip)]
     pub fresh: bool,
+}
+
+/// A root that is made from the packages of a distribution.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct System {
+    /// The major version of the Node that it gets.
+    pub node: Option<String>,
 }
 
 /// What the trail says of a build. An address may hold a name and a password: these are nobody's business.
@@ -93,61 +103,6 @@ fn without_credentials(text: &str) -> String {
     shown
 }
 
-/// Where packages come from. Nothing of it is taken from the environment.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Sources {
-    /// Index of Python packages, in place of pip's own.
-    pub index_url: Option<String>,
-    /// Registry of Node packages, in place of npm's own.
-    pub npm_registry: Option<String>,
-    /// Proxy for all of them.
-    pub proxy: Option<String>,
-    /// Certificates of the authorities to trust, as PEM: the name of a file.
-    pub ca_bundle: Option<std::path::PathBuf>,
-}
-
-impl Sources {
-    /// These, and `others` where these say nothing.
-    #[must_use]
-    pub fn or(self, others: &Self) -> Self {
-        Self {
-            index_url: self.index_url.or_else(|| others.index_url.clone()),
-            npm_registry: self.npm_registry.or_else(|| others.npm_registry.clone()),
-            proxy: self.proxy.or_else(|| others.proxy.clone()),
-            ca_bundle: self.ca_bundle.or_else(|| others.ca_bundle.clone()),
-        }
-    }
-
-    /// What installers in a sandbox are told of them; `authorities` is where they find the certificates, if there are any.
-    #[must_use]
-    pub fn environment(&self, authorities: &str) -> BTreeMap<String, String> {
-        let mut env = BTreeMap::new();
-        let mut set = |names: &[&str], value: &str| {
-            env.extend(names.iter().map(|name| ((*name).to_owned(), value.to_owned())));
-        };
-        set(&["PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_CACHE_DIR"], "1");
-        set(&["npm_config_update_notifier", "npm_config_audit", "npm_config_fund"], "false");
-        if let Some(url) = &self.index_url {
-            set(&["PIP_INDEX_URL"], url);
-            // Who names an index without TLS means it.
-            if let Some(host) = url.strip_prefix("http://").and_then(|rest| rest.split(['/', '@']).next()) {
-                set(&["PIP_TRUSTED_HOST"], host);
-            }
-        }
-        if let Some(url) = &self.npm_registry {
-            set(&["npm_config_registry"], url);
-        }
-        if let Some(url) = &self.proxy {
-            set(&["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"], url);
-        }
-        if self.ca_bundle.is_some() {
-            let names = ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "npm_config_cafile"];
-            set(&names, authorities);
-        }
-        env
-    }
-}
-
 impl Engine {
     /// Builds an image. `live` hears what the installers say.
     pub async fn build_image(
@@ -161,7 +116,8 @@ impl Engine {
         build.sources = build.sources.or(&self.settings.build);
         let images = self.images()?;
         let base = build.from.as_deref().map(|name| images.hold(name)).transpose()?;
-        if !build.apt.is_empty() && base.as_ref().is_none_or(|held| held.image.base == Base::Host) {
+        let is_whole = build.system.is_some() || base.as_ref().is_some_and(|held| held.image.base == Base::Own);
+        if !build.apt.is_empty() && !is_whole {
             return Err(ImageError::Build("Debian packages need an image to be installed in".to_owned()).into());
         }
         let recipe = self.recipe_of(&build, base.as_ref().map(|held| &held.image));
@@ -187,7 +143,9 @@ impl Engine {
     /// Everything that decides what is installed.
     fn recipe_of(&self, build: &Build, base: Option<&Image>) -> String {
         let beneath = base.filter(|image| image.base == Base::Own).map(|image| image.id.clone());
-        let beneath = beneath.unwrap_or_else(|| {
+        // A root of its own is that of the host's distribution, and of nothing else here.
+        let release = build.system.as_ref().and_then(|_| std::fs::read_to_string("/usr/lib/os-release").ok());
+        let beneath = beneath.or(release).unwrap_or_else(|| {
             let programs = crate::language::visible_interpreters(&self.settings);
             let version = |found: &crate::language::Found| format!("{} {:?}", found.program, found.python_version());
             programs.iter().map(version).collect::<Vec<_>>().join("\n")
@@ -228,7 +186,8 @@ impl Engine {
         let mut archive = Archive { draft: images.store().draft().map_err(ImageError::from)?, file: None };
         let mut along = live.map(Along);
         let live = along.as_mut().map(|along| along as &mut dyn Output);
-        let delivery = Delivery { live, out: Some(&mut archive), ..Delivery::default() };
+        let reach = build.sources.services();
+        let delivery = Delivery { live, out: Some(&mut archive), reach, ..Delivery::default() };
         let result = self.execute(caller, request, delivery).await?;
         let failed = |why: String| RunError::from(ImageError::Build(why));
         match (&result.outcome, archive.file.take()) {
@@ -273,6 +232,18 @@ impl Build {
             let shown: String = word.chars().take(100).filter(|c| !c.is_control()).collect();
             return Err(ImageError::Build(format!("`{shown}` is no package")));
         }
+        if let Some(system) = &self.system {
+            if self.from.is_some() || !self.pip.is_empty() || !self.npm.is_empty() {
+                let why =
+                    "a root of its own begins with no image; packages of Python and Node go on top of it, with `from`";
+                return Err(ImageError::Build(why.to_owned()));
+            }
+            let is_version = |text: &String| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            if !system.node.as_ref().is_none_or(is_version) {
+                return Err(ImageError::Build("a Node is named by its major version, such as 22".to_owned()));
+            }
+            return Ok(());
+        }
         if self.apt.is_empty() && self.pip.is_empty() && self.npm.is_empty() {
             return Err(ImageError::Build("there is nothing to install".to_owned()));
         }
@@ -283,8 +254,9 @@ impl Build {
     fn script(&self) -> String {
         let mut script = String::from("set -e\nmkdir -p /tmp/root\n");
         let mut first = 1;
-        for (count, step) in [(self.apt.len(), APT), (self.pip.len(), PIP), (self.npm.len(), NPM)] {
-            if count == 0 {
+        let packages = if self.system.is_some() { SYSTEM } else { APT };
+        for (count, step) in [(self.apt.len(), packages), (self.pip.len(), PIP), (self.npm.len(), NPM)] {
+            if count == 0 && step != SYSTEM {
                 continue;
             }
             let words: Vec<String> = (first..first + count).map(|number| format!("\"${{{number}}}\"")).collect();
@@ -299,6 +271,8 @@ impl Build {
     fn environment(&self) -> BTreeMap<String, String> {
         let mut env = self.sources.environment(&format!("/work/{AUTHORITIES}"));
         env.insert("DEBIAN_FRONTEND".to_owned(), "noninteractive".to_owned());
+        let node = self.system.as_ref().and_then(|system| system.node.clone());
+        env.extend(node.map(|version| ("SAGGAR_NODE".to_owned(), version)));
         env
     }
 
@@ -322,7 +296,8 @@ impl Build {
         add(!self.pip.is_empty(), "PYTHONPATH", PYTHON.to_owned(), format!("{PYTHON}/bin"));
         add(!self.npm.is_empty(), "NODE_PATH", format!("{NODE}/node_modules"), format!("{NODE}/node_modules/.bin"));
         let packages = [&self.apt, &self.pip, &self.npm].map(|words| words.join(" ")).join(" ");
-        let kind = base.map_or(Base::Host, |image| image.base);
+        let beneath = if self.system.is_some() { Base::Own } else { Base::Host };
+        let kind = base.map_or(beneath, |image| image.base);
         let mut image = Image::new(&self.name, kind, &layers, env, format!("built: {}", packages.trim()));
         image.path = path;
         image
@@ -333,6 +308,8 @@ const PIP: &str =
     "python3 -m pip install --target /tmp/root/opt/packages/python -- PACKAGES\nrm -rf /tmp/pip-* \"$HOME/.cache\"";
 
 const NPM: &str = "mkdir -p /tmp/root/opt/packages/node\nnpm install --prefix /tmp/root/opt/packages/node -- PACKAGES\nrm -rf \"$HOME/.npm\"";
+
+const SYSTEM: &str = include_str!("system.sh");
 
 /// Unpacked without the packages' own scripts: these would need to be root, and to change the whole system.
 const APT: &str = r#"mkdir -p /tmp/apt/lists/partial /tmp/apt/cache/archives/partial
@@ -347,8 +324,13 @@ for folder in bin sbin lib lib32 lib64 libx32; do
 done
 rm -rf /tmp/apt"#;
 
-/// Owned by root, where tar can say so.
-const PACK: &str = "if tar --version 2>/dev/null | grep -q GNU; then own='--owner=0 --group=0'; fi\ntar $own -C /tmp/root -czf /work/layer.tar.gz .\n";
+/// Owned by root, where tar can say so, and packed lightly: it does not go far.
+const PACK: &str = "if tar --version 2>/dev/null | grep -q GNU; then
+  tar --owner=0 --group=0 -I 'gzip -1' -C /tmp/root -cf /work/layer.tar.gz .
+else
+  tar -C /tmp/root -czf /work/layer.tar.gz .
+fi
+";
 
 /// As much as a build takes and the ceiling gives.
 fn limits(most: &Limits) -> LimitsSpec {
@@ -426,6 +408,10 @@ mod tests {
 
     #[test]
     fn no_package_is_ever_an_option_or_a_piece_of_shell() {
+        let rooted = |system, pip: &[&str]| Build { system: Some(system), pip: words(pip), ..Build::default() }.check();
+        assert!(rooted(System { node: Some("22".to_owned()) }, &[]).is_ok());
+        assert!(rooted(System { node: Some("22.*' x".to_owned()) }, &[]).is_err());
+        assert!(rooted(System::default(), &["numpy"]).is_err(), "its Python is not there yet");
         for bad in ["", "-r/etc/passwd", "--index-url=http://x", "a\nb"] {
             assert!(Build { pip: words(&[bad]), ..Build::default() }.check().is_err(), "{bad:?}");
         }
@@ -433,15 +419,5 @@ mod tests {
         let script = build.script();
         assert!(script.contains("-- \"${1}\" \"${2}\"\n") && script.contains("-- \"${3}\"\n"), "{script}");
         assert!(!script.contains("touch"));
-    }
-
-    #[test]
-    fn sources_come_from_where_they_are_said_and_nowhere_else() {
-        let settings = Sources { proxy: Some("http://p".to_owned()), ..Sources::default() };
-        let said = Sources { index_url: Some("http://i".to_owned()), ..Sources::default() };
-        let build = Build { sources: said.or(&settings), ..Build::default() };
-        let env = build.environment();
-        assert_eq!((env["PIP_INDEX_URL"].as_str(), env["https_proxy"].as_str()), ("http://i", "http://p"));
-        assert!(!Build::default().environment().keys().any(|name| name.contains("proxy") || name.contains("CERT")));
     }
 }

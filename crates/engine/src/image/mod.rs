@@ -11,6 +11,7 @@ mod folder;
 mod import;
 mod manifest;
 mod script;
+mod sources;
 mod tree;
 mod unpack;
 
@@ -23,10 +24,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::layers::{Held, LayerName, LayerRecord, Store};
-pub use build::{Build, Sources};
+pub use build::{Build, System};
 pub use error::ImageError;
 pub use import::Imported;
 pub(crate) use import::unpack_small;
+pub use sources::Sources;
 
 /// What the layers of an image stand on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

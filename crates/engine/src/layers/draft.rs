@@ -59,7 +59,7 @@ impl Draft {
         // Everything is on disk before the record says so.
         syncfs(self.content()?).map_err(|errno| failed(errno.into()))?;
         self.write(record)?.sync_all().map_err(failed)?;
-        let held = self.put(name)?;
+        let held = self.place(name)?;
         File::open(&self.root).and_then(|folder| folder.sync_all()).map_err(failed)?;
         Ok(held)
     }
@@ -70,7 +70,12 @@ impl Draft {
         let failed = |source: io::Error| LayerError::Write { source };
         // A folder may be put in the place of an empty one.
         fs::rename(files, self.content_path()).map_err(failed)?;
-        self.put(name)
+        self.place(name)
+    }
+
+    /// Makes what is in it a layer with the record that was written, and waits for nothing either.
+    pub(crate) fn put(mut self, name: &LayerName) -> Result<Held, LayerError> {
+        self.place(name)
     }
 
     /// Writes its record.
@@ -82,7 +87,7 @@ impl Draft {
         Ok(file)
     }
 
-    fn put(&mut self, name: &LayerName) -> Result<Held, LayerError> {
+    fn place(&mut self, name: &LayerName) -> Result<Held, LayerError> {
         let failed = |source: io::Error| LayerError::Write { source };
         let into = self.root.join(name.as_str());
         match fs::rename(&self.folder, &into) {

@@ -4,6 +4,7 @@
 //! name and moved into place when all of it is on disk, so that a name means a whole layer. Whoever uses one holds a
 //! shared lock on it; one that nobody refers to and nobody holds is removed by [`Store::collect`].
 
+mod copy;
 mod draft;
 mod error;
 mod view;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use jail::remove;
 
+pub(crate) use copy::copy;
 pub(crate) use draft::Draft;
 pub use error::LayerError;
 pub(crate) use view::{Entry, Merged, View};

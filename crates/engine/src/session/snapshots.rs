@@ -117,7 +117,7 @@ impl Engine {
         };
         // First the record, by which the layer is kept; then the session goes on above it.
         let kept = write(&self.settings.state, &snapshot);
-        if place.goes_on() {
+        if made.goes_on {
             session.settle();
         } else if let Err(error) = self.stand_on(session, Origin::Snapshot(made.layer)).await {
             // There is nothing left that it could stand on.

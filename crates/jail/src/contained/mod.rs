@@ -20,7 +20,6 @@ use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpabl
 
 use crate::init::Kind;
 use crate::sys;
-use crate::wire::Extent;
 
 pub use furnish::FURNISHING_CALLS;
 pub use wire::{
@@ -148,7 +147,7 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
                 }
                 let _ = furnish::furnish_session(&limits);
                 set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-                let kind = Kind::Session { extent: Extent::Folders, users: false };
+                let kind = Kind::Session { users: false };
                 Engine::report(&Report::Ready { layers: layers::close(role, &kind) })?;
                 return session::serve(&mut engine, &limits);
             }

@@ -125,7 +125,7 @@ fn serve(
     let mut beside = vec![proc];
     beside.extend(root::namespaces(open).step("open the namespaces")?);
     let users = guest.0 == 0;
-    let kind = stays.map_or(Kind::Run, |extent| Kind::Session { extent, users });
+    let kind = if stays.is_some() { Kind::Session { users } } else { Kind::Run };
     if stays.is_some() {
         beside.extend(root::own_root().step("open the root")?);
     }

@@ -16,7 +16,7 @@ use types::Layer;
 use super::Step;
 use crate::seccomp::{self, Profile};
 use crate::sys;
-use crate::wire::{Extent, Trouble};
+use crate::wire::Trouble;
 
 /// What is sealed.
 pub(crate) enum Kind {
@@ -24,8 +24,6 @@ pub(crate) enum Kind {
     Run,
     /// One that stays.
     Session {
-        /// What lies on its disk.
-        extent: Extent,
         /// Whether it has more than one user, so that its init must be able to become each.
         users: bool,
     },
@@ -53,7 +51,7 @@ pub(super) fn close(
     layers: &mut Vec<Layer>,
 ) -> Result<Option<OwnedFd>, Trouble> {
     match kind {
-        Kind::Session { users: true, .. } => keep_capabilities(INIT).wall(Layer::CapsDropped, "drop capabilities")?,
+        Kind::Session { users: true } => keep_capabilities(INIT).wall(Layer::CapsDropped, "drop capabilities")?,
         Kind::Run | Kind::Session { .. } => drop_capabilities().wall(Layer::CapsDropped, "drop every capability")?,
     }
     layers.push(Layer::CapsDropped);
@@ -162,12 +160,10 @@ pub(super) fn fence_signals() -> Result<(), Errno> {
 ///
 /// Rules are tied to folders as they are, and a sandbox that stays gets new ones with each snapshot. What does not change
 /// there is the root above them, so that its rule is for the whole: what is not its own it cannot write to because the
-/// mounts are read-only. Where the root itself is on the disk no rule for it would last; then Landlock is left to what
-/// nobody may do, which is to make devices and to command them.
+/// mounts are read-only. A root that is on the disk itself is never swapped below its processes.
 fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
-    let lasts = !matches!(kind, Kind::Session { extent: Extent::Root, .. });
-    let handled = if lasts { AccessFs::from_all(NEWEST) } else { devices };
+    let handled = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
     let own = AccessFs::from_all(NEWEST) & !devices;
     let refused = |_| Errno::PERM;
@@ -184,15 +180,13 @@ fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
         (&mut rules).add_rule(PathBeneath::new(path, access & handled)).map_err(refused).map(drop)
     };
     let device = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile;
-    if lasts {
-        add("/", read)?;
-        let folders: &[&str] = match kind {
-            Kind::Run => &["/work", "/tmp", "/dev/shm"],
-            Kind::Session { .. } => &["/"],
-        };
-        folders.iter().try_for_each(|folder| add(folder, own))?;
-        add("/dev", device)?;
-    }
+    add("/", read)?;
+    let folders: &[&str] = match kind {
+        Kind::Run => &["/work", "/tmp", "/dev/shm"],
+        Kind::Session { .. } => &["/"],
+    };
+    folders.iter().try_for_each(|folder| add(folder, own))?;
+    add("/dev", device)?;
     if let Kind::Session { .. } = kind {
         add("/dev/pts", device | AccessFs::IoctlDev)?;
         // Some hosts have no such device to show.

@@ -107,9 +107,29 @@ struct AutoResume {
 struct Traffic {
     #[serde(rename = "allowPublicTraffic")]
     public: Option<bool>,
+    #[serde(rename = "allowOut")]
+    allow: Vec<String>,
+    #[serde(rename = "denyOut")]
+    deny: Vec<String>,
 }
 
+/// All addresses, as clients write them.
+const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
 impl New {
+    /// What a sandbox may reach is all or nothing here: what would be a part of it is refused, not opened wider.
+    fn check_way_out(&mut self, is_open: bool) -> Result<(), Fault> {
+        let Some(Traffic { allow, deny, .. }) = &self.network else { return Ok(()) };
+        if !is_open || self.allow_internet_access == Some(false) || deny.is_empty() {
+            return Ok(());
+        }
+        if !allow.is_empty() || !deny.iter().any(|address| EVERYBODY.contains(&address.as_str())) {
+            return Err(Fault::bad("this server opens all of the internet to a sandbox or nothing, no part of it"));
+        }
+        self.allow_internet_access = Some(false);
+        Ok(())
+    }
+
     fn wanted(self, template: String) -> Wanted {
         let kept = if self.auto_pause_memory == Some(false) { Kept::Disk } else { Kept::Memory };
         Wanted {
@@ -128,8 +148,9 @@ impl New {
 async fn create(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Fault> {
     let _underway = shared.runs.begin();
     let (owner, domain) = (caller(&request), shape::domain(request.headers()));
-    let new: New = body(request).await?;
+    let mut new: New = body(request).await?;
     let lives = lives(new.timeout)?;
+    new.check_way_out(shared.engine.e2b().network == types::Network::Open)?;
     let name = new.template.clone().unwrap_or_else(|| template::BASE.to_owned());
     let origin = template::find(&shared, &owner, &name).await?;
     let sandbox = lifecycle::create(&shared, &owner, new.wanted(name), origin, lives).await?;
@@ -234,4 +255,22 @@ async fn network(
 ) -> Result<Response, Fault> {
     find(&shared, &request, &id)?;
     Err(Fault::bad("what a sandbox can reach is decided by this server's settings, and before it begins"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_internet_is_refused_not_opened_wider() {
+        let asked = |is_open, text: &str| {
+            let mut new: New = serde_json::from_str(text).unwrap_or_default();
+            new.check_way_out(is_open).map(|()| new.allow_internet_access)
+        };
+        assert_eq!(asked(true, r#"{"network": {"denyOut": ["0.0.0.0/0"]}}"#).ok(), Some(Some(false)));
+        assert!(asked(true, r#"{"network": {"denyOut": ["8.8.8.8"]}}"#).is_err());
+        assert!(asked(true, r#"{"network": {"allowOut": ["1.1.1.1"], "denyOut": ["0.0.0.0/0"]}}"#).is_err());
+        assert_eq!(asked(true, r#"{"network": {"allowPublicTraffic": false}}"#).ok(), Some(None));
+        assert_eq!(asked(false, r#"{"network": {"denyOut": ["8.8.8.8"]}}"#).ok(), Some(None), "nothing is open there");
+    }
 }

@@ -10,6 +10,7 @@ use types::Timestamp;
 
 use super::contexts::Context;
 use super::metrics::Sample;
+use super::template::Builds;
 use crate::keys::random_hex;
 
 /// Compares without telling by its time how much was right.
@@ -22,8 +23,7 @@ pub(super) fn same(own: &[u8], given: &[u8]) -> bool {
 #[derive(Default)]
 pub(crate) struct Sandboxes {
     by_id: Mutex<HashMap<String, Arc<Sandbox>>>,
-    /// Held by whoever builds a template; whether that failed.
-    pub(super) building: tokio::sync::Mutex<bool>,
+    pub(super) builds: Builds,
 }
 
 impl Sandboxes {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use engine::{Build as Order, Engine, Output, Sources, Stream};
+use engine::{Build as Order, Engine, Output, Sources, Stream, System};
 use indicatif::ProgressBar;
 
 use super::{caller, short};
@@ -17,7 +17,7 @@ use crate::table::{bytes, print};
 /// Make an image with packages in it, so that runs need no network
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  saggar image build data --pip numpy,pandas,matplotlib,ipython\n  saggar image build tools --from debian --apt git,jq --npm typescript\n  saggar run --image data -c 'import pandas; print(pandas.__version__)'\n\nPackages are installed in a sandbox with network `open`. What was built before from the same things is not built\nagain. Debian packages are unpacked without their own scripts, and need --from with a Debian image."
+    after_help = "Examples:\n  saggar image build data --pip numpy,pandas,matplotlib,ipython\n  saggar image build tools --from debian --apt git,jq --npm typescript\n  saggar image build debian --system --apt python3,git --node 22\n  saggar run --image data -c 'import pandas; print(pandas.__version__)'\n\nPackages are installed in a sandbox with network `open`. What was built before from the same things is not built\nagain. Debian packages are unpacked without their own scripts, and need --system, or --from with a Debian image."
 )]
 pub(super) struct Build {
     /// What to call it
@@ -26,6 +26,12 @@ pub(super) struct Build {
     /// The image to begin with [default: the host's own programs]
     #[arg(long, value_name = "IMAGE")]
     from: Option<String>,
+    /// Begin with a whole root of this host's own distribution (Debian, Ubuntu)
+    #[arg(long, conflicts_with_all = ["from", "pip", "npm"])]
+    system: bool,
+    /// With --system: a Node of this major version
+    #[arg(long, value_name = "VERSION", requires = "system")]
+    node: Option<String>,
     /// Debian packages, with commas between them (repeatable)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     apt: Vec<String>,
@@ -41,6 +47,9 @@ pub(super) struct Build {
     /// Registry of Node packages in place of npm's own
     #[arg(long, value_name = "URL")]
     npm_registry: Option<String>,
+    /// Mirror of this host's own distribution in place of its usual one
+    #[arg(long, value_name = "URL")]
+    apt_mirror: Option<String>,
     /// Proxy for all of them
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
@@ -57,9 +66,11 @@ pub(super) struct Build {
 
 impl Build {
     pub(super) fn execute(self, engine: &Engine) -> Result<u8, Failure> {
-        let Self { name, from, apt, pip, npm, index_url, npm_registry, proxy, ca_bundle, fresh, json } = self;
-        let sources = Sources { index_url, npm_registry, proxy, ca_bundle };
-        let order = Order { name, from, apt, pip, npm, sources, fresh };
+        let Self { name, from, system, node, apt, pip, npm, index_url, npm_registry, apt_mirror, proxy, .. } = self;
+        let Self { ca_bundle, fresh, json, .. } = self;
+        let sources = Sources { index_url, npm_registry, apt_mirror, proxy, ca_bundle };
+        let system = system.then_some(System { node });
+        let order = Order { name, from, system, apt, pip, npm, sources, fresh };
         let mut said = Said::new();
         let built = in_runtime(async { Ok(engine.build_image(&caller(), order, Some(&mut said)).await?) });
         said.bar.finish_and_clear();

@@ -278,12 +278,8 @@ impl Place for DockerPlace {
                 state.base = before;
                 grown
             };
-            Ok(Snapshotted { layer, layers: Vec::new(), bytes: Some(grown) })
+            Ok(Snapshotted { layer, layers: Vec::new(), bytes: Some(grown), goes_on: true })
         })
-    }
-
-    fn goes_on(&self) -> bool {
-        true
     }
 
     fn isolation(&self) -> Isolation {

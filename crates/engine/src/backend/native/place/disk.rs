@@ -14,7 +14,7 @@ use super::users;
 use crate::backend::{LayerId, Origin, PlaceSpec, Snapshotted};
 use crate::error::BackendError;
 use crate::image::{Base, HeldImage, Images};
-use crate::layers::{Draft, Held, LayerError, LayerName, LayerRecord, Store, is_old};
+use crate::layers::{self, Draft, Held, LayerError, LayerName, LayerRecord, Store, is_old};
 use jail::remove;
 
 /// Where disks are, below the state folder.
@@ -155,16 +155,34 @@ impl SessionDisk {
         if self.layers.len() >= MOST_LAYERS {
             return Err(BackendError::TooDeep { most: MOST_LAYERS });
         }
-        let draft = Store::open(&self.state).and_then(|store| store.draft()).map_err(not_kept)?;
-        let made = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let note = format!("snapshot of {}", self.session);
-        let record = LayerRecord { made, note, uncounted: true, ..LayerRecord::default() };
-        draft.write(&record).map_err(not_kept)?;
+        let draft = self.draft()?;
         let name = format!("{}-{}", self.session, crate::id::random_hex());
         let top = Self::on(&self.state, (&self.session, &name), self.layers.clone(), self.image.clone())?;
         let mut wire = top.wire();
         wire.lower.insert(0, format!("{}/{FILES}", self.folder));
         Ok(Next { top: Some(top), draft: Some(draft), wire })
+    }
+
+    /// A layer for what was written, without content.
+    fn draft(&self) -> Result<Draft, BackendError> {
+        let draft = Store::open(&self.state).and_then(|store| store.draft()).map_err(not_kept)?;
+        let made = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let note = format!("snapshot of {}", self.session);
+        let record = LayerRecord { made, note, uncounted: true, ..LayerRecord::default() };
+        draft.write(&record).map_err(not_kept)?;
+        Ok(draft)
+    }
+
+    /// Makes a copy of what was written a layer. Whoever writes must stand still.
+    pub(super) fn copy(&self) -> Result<Snapshotted, BackendError> {
+        if self.layers.len() >= MOST_LAYERS {
+            return Err(BackendError::TooDeep { most: MOST_LAYERS });
+        }
+        let draft = self.draft()?;
+        let copied = layers::copy(&self.files(), &draft.content_path());
+        copied.map_err(|source| BackendError::Step { step: "copy the session's disk".to_owned(), source })?;
+        let held = Arc::new(draft.put(&LayerName::random(KEPT)).map_err(not_kept)?);
+        kept(&self.state, held, &self.layers)
     }
 
     /// Removes it; nothing uses it any more.
@@ -192,24 +210,29 @@ impl Next {
         let gone = || not_made(io::ErrorKind::NotFound.into());
         let draft = self.draft.take().ok_or_else(gone)?;
         let mut top = self.top.take().ok_or_else(gone)?;
-        let name = LayerName::random(KEPT);
-        let store = Store::open(&top.state).map_err(not_kept)?;
-        let held = Arc::new(draft.adopt(&old.files(), &name).map_err(not_kept)?);
-        top.layers.insert(0, Arc::clone(&held));
-        let layers: Vec<String> = top.layers.iter().map(|held| held.name.to_string()).collect();
-        let counted = count(&held.content, MOST_COUNTED);
-        if let Some((bytes, entries)) = counted {
-            store.count(&held, bytes, entries).map_err(not_kept)?;
-        } else {
-            // Many files take longer to count than to keep. Where the count is cut short, it is told as not counted.
-            std::thread::spawn(move || {
-                let (bytes, entries) = count(&held.content, u64::MAX)?;
-                store.count(&held, bytes, entries).ok()
-            });
-        }
-        let bytes = counted.map(|(bytes, _)| bytes);
-        Ok((top, Snapshotted { layer: LayerId(layers.join(",")), layers, bytes }))
+        let held = Arc::new(draft.adopt(&old.files(), &LayerName::random(KEPT)).map_err(not_kept)?);
+        let snapshot = kept(&top.state, Arc::clone(&held), &top.layers)?;
+        top.layers.insert(0, held);
+        Ok((top, snapshot))
     }
+}
+
+/// What is told of a layer that was made, above others.
+fn kept(state: &Path, held: Arc<Held>, below: &[Arc<Held>]) -> Result<Snapshotted, BackendError> {
+    let store = Store::open(state).map_err(not_kept)?;
+    let layers: Vec<String> = std::iter::once(&held).chain(below).map(|held| held.name.to_string()).collect();
+    let counted = count(&held.content, MOST_COUNTED);
+    if let Some((bytes, entries)) = counted {
+        store.count(&held, bytes, entries).map_err(not_kept)?;
+    } else {
+        // Many files take longer to count than to keep. Where the count is cut short, it is told as not counted.
+        std::thread::spawn(move || {
+            let (bytes, entries) = count(&held.content, u64::MAX)?;
+            store.count(&held, bytes, entries).ok()
+        });
+    }
+    let bytes = counted.map(|(bytes, _)| bytes);
+    Ok(Snapshotted { layer: LayerId(layers.join(",")), layers, bytes, goes_on: true })
 }
 
 impl Drop for Next {

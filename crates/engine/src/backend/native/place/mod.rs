@@ -98,19 +98,23 @@ impl NativePlace {
         Arc::clone(&self.disk.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A disk that is the whole root cannot be swapped below those who stand on it.
-    async fn end_and_keep(&self, old: Arc<SessionDisk>, writers: Writers) -> Result<Snapshotted, BackendError> {
+    /// A disk that is the whole root cannot be swapped below those who stand on it: what was written is copied while they
+    /// stand still, or kept as it is when they have ended.
+    async fn keep_root(&self, old: Arc<SessionDisk>, writers: Writers) -> Result<Snapshotted, BackendError> {
         let files = self.native_files();
         let busy = away(move || Ok(files.processes())).await?;
         if writers == Writers::Refuse && !busy.is_empty() {
-            return Err(BackendError::Writers(busy));
+            self.freeze().await?;
+            let copied = away(move || old.copy()).await;
+            self.thaw().await?;
+            return copied;
         }
         self.link.cancel(self.id);
         self.ending.clone().wait().await;
         away(move || {
             let (top, kept) = old.prepare_next()?.keep(&old)?;
             top.remove();
-            Ok(kept)
+            Ok(Snapshotted { goes_on: false, ..kept })
         })
         .await
     }
@@ -217,7 +221,7 @@ impl Place for NativePlace {
         Box::pin(async move {
             let old = self.disk();
             if old.is_root() {
-                return self.end_and_keep(old, writers).await;
+                return self.keep_root(old, writers).await;
             }
             let disk = Arc::clone(&old);
             let next = away(move || disk.prepare_next()).await?;
@@ -247,10 +251,6 @@ impl Place for NativePlace {
                 }
             }
         })
-    }
-
-    fn goes_on(&self) -> bool {
-        !self.disk().is_root()
     }
 
     fn folders(&self) -> Option<Vec<PathBuf>> {
