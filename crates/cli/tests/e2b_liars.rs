@@ -160,7 +160,7 @@ fn tell(writer: &mut TcpStream, lie: Lie, said: &Receiver<Vec<u8>>) -> Option<()
         Lie::HugeMessage => {
             writer.write_all(&[0, 255, 255, 255, 255]).ok()?;
             loop {
-                writer.write_all(&[b'x'; 65536]).ok()?;
+                writer.write_all(&vec![b'x'; 65536]).ok()?;
             }
         }
         Lie::HugeFrame => writer.write_all(&event(&[OUT, 255, 255, 255, 255])).ok()?,
@@ -189,7 +189,7 @@ fn obey(body: &[u8], lie: Lie, say: &SyncSender<Vec<u8>>, stage: &Stage) {
             stage.started.store(true, Ordering::SeqCst);
             report(&[3]);
             if lie == Lie::Endless {
-                let (say, piece) = (say.clone(), frame(OUT, &[b'y'; 60_000]));
+                let (say, piece) = (say.clone(), frame(OUT, &vec![b'y'; 60_000]));
                 std::thread::spawn(move || while say.send(piece.clone()).is_ok() {});
             } else {
                 report(&[5, 0, 0, 1, 1, 1, 0]);
@@ -219,7 +219,7 @@ fn obey(body: &[u8], lie: Lie, say: &SyncSender<Vec<u8>>, stage: &Stage) {
         (MESSAGE, Some(6)) => {
             drop(say.send(frame(CONTENT, b"hello")));
             if lie == Lie::LongFile {
-                let (say, piece) = (say.clone(), frame(CONTENT, &[b'z'; 60_000]));
+                let (say, piece) = (say.clone(), frame(CONTENT, &vec![b'z'; 60_000]));
                 std::thread::spawn(move || while say.send(piece.clone()).is_ok() {});
             } else {
                 drop(say.send(frame(END, &[])));
@@ -241,7 +241,7 @@ fn messages_and_frames_without_measure_are_errors_and_take_no_memory() {
         let (output, took, peak) = Liar::start(lie).run(&[]);
         assert_eq!(output.status.code(), Some(125), "{}", text(&output.stdout));
         assert_eq!(json(&output)["error"]["code"], "sandbox_failed");
-        assert!(took < Duration::from_secs(60) && peak < MOST_KIB, "{took:?}, {peak} KiB");
+        assert!(took < Duration::from_mins(1) && peak < MOST_KIB, "{took:?}, {peak} KiB");
     }
 }
 
@@ -256,7 +256,7 @@ fn output_without_an_end_is_ended_here() {
 fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
     let (output, took, _) = Liar::start(Lie::Silence).run(&[]);
     assert_eq!(output.status.code(), Some(125), "{}", text(&output.stdout));
-    assert!(took < Duration::from_secs(120), "{took:?}");
+    assert!(took < Duration::from_mins(2), "{took:?}");
 }
 
 #[test]
@@ -280,6 +280,6 @@ fn names_that_lead_elsewhere_are_left_out() {
 fn a_file_is_no_longer_than_it_was_said_to_be() {
     let out = folder("e2b-liar-long");
     let (output, took, peak) = Liar::start(Lie::LongFile).run(&["--out", out.to_str().unwrap()]);
-    assert!(took < Duration::from_secs(60) && peak < MOST_KIB, "{took:?}, {peak} KiB");
+    assert!(took < Duration::from_mins(1) && peak < MOST_KIB, "{took:?}, {peak} KiB");
     assert_eq!(fs::read_dir(&out).unwrap().count(), 0, "{}", text(&output.stdout));
 }

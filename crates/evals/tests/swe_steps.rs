@@ -36,7 +36,7 @@ const FILES: &[(&str, &str)] = &[
 
 const FIX: &str = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n--- a/calc.go\n+++ b/calc.go\n@@ -3,3 +3,3 @@\n func Add(a, b int) int {\n-\treturn a - b\n+\treturn a + b\n }\n";
 
-const TIME: Duration = Duration::from_secs(300);
+const TIME: Duration = Duration::from_mins(5);
 
 fn repository(name: &str) -> (PathBuf, String) {
     let tree = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -92,7 +92,7 @@ async fn functions_classes_exceptions_generators_and_callbacks_are_served_across
             "import threading\nout = []\ndef one(n):\n    for i in range(20): out.append(apply(lambda x: x + n, [i]) == [i + n])\nall_of = [threading.Thread(target=one, args=(n,)) for n in range(8)]\n[t.start() for t in all_of]\n[t.join() for t in all_of]\nassert out == [True] * 160",
         ),
     ];
-    expect(&tests, Trust::Separate).await;
+    Box::pin(expect(&tests, Trust::Separate)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +124,7 @@ async fn tested_code_is_never_asked_whether_it_is_right() {
         ("exception", "nothing_here(1)"),
         ("exception", "this is no program"),
     ];
-    expect(&tests, Trust::Separate).await;
+    Box::pin(expect(&tests, Trust::Separate)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +139,7 @@ async fn what_needs_the_codes_own_process_or_judgement_says_so() {
         ("wrong_answer", "import inspect\nassert 'quick' in inspect.getsource(sort_in_place)"),
         ("exited_early", "import inspect\ninspect.getsource(leave)\nleave()"),
     ];
-    expect(&tests, Trust::Shared).await;
+    Box::pin(expect(&tests, Trust::Shared)).await;
     let mut strict = task(&tests[4..6]);
     strict["sharing"] = json!("never");
     let result = judged(&judge(), &strict).await;

@@ -227,8 +227,8 @@ impl Drop for Leaving {
 mod tests {
     use super::*;
 
-    fn peer(last: u8) -> Option<IpAddr> {
-        Some(IpAddr::from([10, 0, 0, last]))
+    fn peer(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
     }
 
     fn is_wanted(place: &Place) -> bool {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn strangers_go_first_then_whoever_has_most_and_has_waited_longest() {
         let places = Places::new(5);
-        let of = |last| places.take(peer(last)).unwrap();
+        let of = |last| places.take(Some(peer(last))).unwrap();
         let (guest, alone, early, late, busy) = (of(1), of(2), of(3), of(3), of(3));
         guest.known();
         busy.works();

@@ -72,12 +72,11 @@ impl Engine {
         let plan = self.plan_session(caller, &mut spec, surroundings).await?;
         let ready = if is_plain && plan.may_wait(&spec) { self.ahead.take(&plan, &spec) } else { None };
         let Plan { place_spec, path } = plan;
-        let (place_spec, place, waiting) = match ready {
-            Some(ready) => (ready.place_spec, ready.place, Some(ready.interpreter)),
-            None => {
-                let place = self.stations.get(spec.backend, &self.settings)?.backend.open(&place_spec).await?;
-                (place_spec, place, None)
-            }
+        let (place_spec, place, waiting) = if let Some(ready) = ready {
+            (ready.place_spec, ready.place, Some(ready.interpreter))
+        } else {
+            let place = self.stations.get(spec.backend, &self.settings)?.backend.open(&place_spec).await?;
+            (place_spec, place, None)
         };
         let (id, limits) = (place_spec.id.clone(), place_spec.limits.clone());
         // Nothing is started that could not be recorded.

@@ -24,7 +24,7 @@ pub(super) fn records<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<(us
     numbered
         .map(|(at, value)| match serde_json::from_value(value) {
             Ok(record) => Ok((at + 1, record)),
-            Err(error) => Err(wrong(path, at + 1, error)),
+            Err(error) => Err(wrong(path, at + 1, &error)),
         })
         .collect()
 }
@@ -35,17 +35,17 @@ fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<(usize, T)>, Swe
     lines
         .map(|(at, line)| match serde_json::from_str(line) {
             Ok(record) => Ok((at + 1, record)),
-            Err(error) => Err(wrong(path, at + 1, error)),
+            Err(error) => Err(wrong(path, at + 1, &error)),
         })
         .collect()
 }
 
 fn list(path: &Path) -> Result<Vec<Json>, SweError> {
-    let whole: Json = serde_json::from_str(&read(path)?).map_err(|error| wrong(path, error.line(), error))?;
+    let whole: Json = serde_json::from_str(&read(path)?).map_err(|error| wrong(path, error.line(), &error))?;
     match whole {
         Json::Array(values) => Ok(values),
         Json::Object(values) => Ok(values.into_iter().map(|(_, value)| value).collect()),
-        _ => Err(wrong(path, 1, "it is neither a list nor an object")),
+        _ => Err(wrong(path, 1, &"it is neither a list nor an object")),
     }
 }
 
@@ -76,6 +76,6 @@ fn read(path: &Path) -> Result<String, SweError> {
     std::fs::read_to_string(path).map_err(|source| SweError::File { path: path.to_path_buf(), source })
 }
 
-fn wrong(path: &Path, line: usize, why: impl ToString) -> SweError {
+fn wrong(path: &Path, line: usize, why: &dyn std::fmt::Display) -> SweError {
     SweError::Content { path: path.to_path_buf(), line: Some(line), why: why.to_string() }
 }

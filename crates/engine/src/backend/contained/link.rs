@@ -26,20 +26,19 @@ pub(in crate::backend) trait Host: Send + Sync {
 pub(in crate::backend) struct Link {
     pub(in crate::backend) host: Arc<dyn Host>,
     to: mpsc::Sender<Vec<u8>>,
-    from: mpsc::Receiver<(FrameKind, Vec<u8>)>,
+    from: Heard,
 }
 
+/// What our program says, frame by frame.
+pub(in crate::backend) type Heard = mpsc::Receiver<(FrameKind, Vec<u8>)>;
+
 impl Link {
-    pub(in crate::backend) fn new(
-        host: Arc<dyn Host>,
-        to: mpsc::Sender<Vec<u8>>,
-        from: mpsc::Receiver<(FrameKind, Vec<u8>)>,
-    ) -> Self {
+    pub(in crate::backend) fn new(host: Arc<dyn Host>, to: mpsc::Sender<Vec<u8>>, from: Heard) -> Self {
         Self { host, to, from }
     }
 
     /// The two directions alone, for whoever speaks and hears in its place.
-    pub(in crate::backend) fn split(self) -> (mpsc::Sender<Vec<u8>>, mpsc::Receiver<(FrameKind, Vec<u8>)>) {
+    pub(in crate::backend) fn split(self) -> (mpsc::Sender<Vec<u8>>, Heard) {
         (self.to, self.from)
     }
 

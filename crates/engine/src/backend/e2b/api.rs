@@ -12,7 +12,7 @@ use serde_json::json;
 use super::error::E2bError;
 use super::http::{Answer, Line};
 use super::settings::Known;
-use crate::llm::{ApiKey, presentable};
+use crate::llm::{ApiKey, Said, presentable};
 
 /// The one user whose programs these are; every template has him.
 const USER: &str = "user";
@@ -143,7 +143,7 @@ impl Known {
         let (answer, line) = Line::new(self.sandbox.clone()).stream(STEP, request, body).await?;
         match answer.status().as_u16() {
             200 => Ok((answer, line)),
-            status => Err(E2bError::Refused { step: STEP, status, said: Default::default() }),
+            status => Err(E2bError::Refused { step: STEP, status, said: Said::default() }),
         }
     }
 

@@ -35,7 +35,7 @@ const RENEWAL: Duration = Duration::from_secs(20);
 const MOST_MESSAGE: usize = 1 << 20;
 
 /// How long our program may take to be there.
-const ARRIVAL: Duration = Duration::from_secs(60);
+const ARRIVAL: Duration = Duration::from_mins(1);
 
 /// The most that is kept of what the shell says before our program is there.
 const MOST_SAID: usize = 16 << 10;
@@ -131,7 +131,9 @@ impl Held {
         };
         let entered = self.handle.spawn(entering).await;
         let (path, tasks) = entered.unwrap_or(Err(E2bError::Gone { said: None }))?;
-        tasks.into_iter().for_each(|task| self.remember(task));
+        for task in tasks {
+            self.remember(task);
+        }
         Ok((Link::new(Arc::clone(self) as Arc<dyn Host>, to, from), path))
     }
 }

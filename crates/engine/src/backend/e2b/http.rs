@@ -17,7 +17,7 @@ use super::error::E2bError;
 use crate::llm::{Endpoint, ModelError, open};
 
 /// How long a server may take for one step.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long it may take to be there.
 const GREETING: Duration = Duration::from_secs(20);

@@ -31,7 +31,7 @@ use crate::backend::{
 use crate::error::BackendError;
 
 /// How long process 1 may take to close everything, or to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Under which name the daemon keeps snapshots. Images without a name are removed by whoever tidies up there.
 const REPOSITORY: &str = "saggar-snapshot";
