@@ -187,7 +187,8 @@ fn verify_says_what_is_wrong_and_where() {
 fn a_trail_on_a_full_disk_lets_nothing_run() {
     let home = home("full");
     let command = format!(
-        "mount -t tmpfs -o size=1m none {0} && head -c 2M /dev/zero > {0}/filler 2>/dev/null; {1} run --json -c 'print(1)'",
+        "mount -t tmpfs -o size=1m none {0} && {1} run -c 'print(0)' >/dev/null && \
+         head -c 2M /dev/zero > {0}/filler 2>/dev/null; {1} run --json -c 'print(1)'",
         home.display(),
         env!("CARGO_BIN_EXE_saggar")
     );

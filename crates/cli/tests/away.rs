@@ -8,8 +8,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use common::http::Server;
-use common::{assert_taken_back, eventually, folder, json, processes_inside, send, sleeping_tree_code, text};
-use rustix::process::Signal;
+use common::{
+    assert_taken_back, eventually, folder, heeded_signals, json, processes_inside, send, sleeping_tree_code, text,
+};
 use serde_json::Value;
 
 /// A client that knows the address and a key, and has no state of its own.
@@ -77,7 +78,7 @@ fn ctrl_c_takes_a_run_elsewhere_back() {
     let args = ["run", "--server", &url(&server), "-c", &code, "--timeout", "10m", "--json"];
     let child = client(&server, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("the tree", || !processes_inside("mark-away").is_empty());
-    send(child.id(), Signal::INT);
+    send(child.id(), heeded_signals()[0]);
     assert_taken_back(child);
     eventually("its end", || processes_inside("mark-away").is_empty());
 }
@@ -184,7 +185,7 @@ fn an_evolution_elsewhere_is_the_same_evolution() {
     let mut child = endless.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     assert!(lines.any(|line| line.unwrap().contains("evaluated")));
-    send(child.id(), Signal::INT);
+    send(child.id(), heeded_signals()[0]);
     for _ in lines {}
     assert_eq!(child.wait().unwrap().code(), Some(130));
     eventually("the end there", || server.metric("saggar_jobs{state=\"running\"}") == 0);

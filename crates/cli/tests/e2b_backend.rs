@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{eventually, folder, json, processes_inside, send, sleeping_tree_code, text};
-use rustix::process::Signal;
+use common::{eventually, folder, heeded_signals, json, processes_inside, send, sleeping_tree_code, text};
 use serde_json::{Value, json};
 
 /// A server elsewhere, and the state folder of whoever sends runs there.
@@ -206,7 +205,7 @@ fn a_run_that_is_taken_back_leaves_no_process_there() {
     eventually("the tree", || !processes_inside(&mark).is_empty());
     // Nobody would renew it for longer: what a crash leaves there ends soon.
     assert_eq!(far.sandboxes().len(), 1);
-    send(child.id(), Signal::INT);
+    send(child.id(), heeded_signals()[0]);
     common::assert_taken_back(child);
     eventually("the end of the tree", || processes_inside(&mark).is_empty());
     assert_eq!(far.sandboxes(), Vec::<Value>::new());

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use common::session::{Server, saggar};
-use common::{converse, eventually, folder, json, keeper_of, processes_with, send, text};
-use rustix::process::Signal;
+use common::{converse, eventually, folder, heeded_signals, json, keeper_of, processes_with, send, text};
 use serde_json::{Value, json};
 
 #[test]
@@ -112,7 +111,7 @@ fn input_is_a_conversation_and_a_signal_takes_the_command_back() {
     let mut child = server.session(&["exec", id, "--json", "--timeout", "5m", "--", "bash", "-c", &script]);
     let child = child.stdout(Stdio::piped()).spawn().unwrap();
     eventually("the command's start", || processes_with(mark).len() > 1);
-    send(child.id(), Signal::INT);
+    send(child.id(), heeded_signals()[0]);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), json(&output)["stdout"].clone()), (Some(130), json!("ready\n")));
     eventually("the end of all that it started", || processes_with(mark).is_empty());
