@@ -280,7 +280,7 @@ fn wrong_requests_get_their_status() {
         (r#"{"code": "1", "limits": {"pids": 0}}"#, 422, "invalid_limit"),
         (r#"{"code": "1", "language": "nonsense"}"#, 422, "unknown_language"),
         (r#"{"argv": ["no-such-program"]}"#, 422, "program_missing"),
-        (r#"{"code": "1", "backend": "e2b"}"#, 422, "unsupported"),
+        (r#"{"code": "1", "backend": "e2b"}"#, 400, "invalid_request"),
     ] {
         let (answered, error) = server.post(body);
         assert_eq!((answered, &error["error"]["code"]), (status, &code.into()), "{body}");

@@ -112,9 +112,12 @@ fn settings_of_the_working_directory_are_not_read() {
 }
 
 #[test]
-fn what_this_version_does_not_have_is_refused_not_ignored() {
-    for option in ["--backend=e2b", "--server=http://127.0.0.1:1"] {
-        fails(&["run", "-c", "1", option], "unsupported", 125);
+fn a_server_without_its_key_is_an_error_and_nothing_runs_here() {
+    for (option, key, code, exit) in [
+        ("--backend=e2b", "E2B_API_KEY", "isolation_unavailable", 125),
+        ("--server=http://127.0.0.1:1", "SAGGAR_API_KEY", "usage", 2),
+    ] {
+        check(saggar(&["run", "--json", "-c", "print(1)", option]).env_remove(key), code, exit);
     }
 }
 
