@@ -223,6 +223,8 @@ pub(super) fn session_run() -> Value {
         "code": text("The code of this cell"),
         "language": text("python (default) or node"),
         "context": { "type": ["string", "null"], "description": "Which interpreter, if there is more than one" },
+        "env": environment(),
+        "cwd": { "type": ["string", "null"], "description": "Where the interpreter goes first, and stays" },
         "limits": limits(),
         "policy": policy("report"),
     });
