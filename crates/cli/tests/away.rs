@@ -144,8 +144,9 @@ fn a_terminal_elsewhere_is_a_terminal() {
     let mut child = shell.stdin(slave.try_clone().unwrap()).stdout(slave).stderr(Stdio::null()).spawn().unwrap();
     drop(shell);
     let (mut write, mut read) = (fs::File::from(master.try_clone().unwrap()), fs::File::from(master));
-    // A loop that only Ctrl-C ends, and then more than a message holds.
-    write.write_all(b"stty size; test -t 0 && echo terminal$((40+2)); sleep 600\n").unwrap();
+    // A program that only Ctrl-C ends, and then more than a message holds. It speaks itself: by then the terminal is its
+    // own, and no Ctrl-C falls between the shell and it.
+    write.write_all(b"stty size; test -t 0 && bash -c 'echo terminal$((40+2)); exec sleep 600'\n").unwrap();
     let (mut said, mut buffer, mut interrupted) = (Vec::new(), [0; 4096], false);
     // To its end, which is an error here: the last who had the other side open is gone.
     while let Ok(n @ 1..) = read.read(&mut buffer) {
