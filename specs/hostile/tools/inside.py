@@ -119,6 +119,9 @@ def check_expected(h, m, result, answer):
     if has_one_user(h) and m["id"] == "fs-driver-files" and result["stdout"] == "ESCAPED:made /home/hostile_dropped\nNOT-CONTAINED\n":
         h.notes.append(f"{m['id']}: of one user, whose /home is on the session's own disk")
         return check_host(h, e, answer) + check_isolation(h, result)
+    if not has_one_user(h) and m["id"] == "priv-userns-tools" and result["stdout"] == "ESCAPED:sudo -n id\nNOT-CONTAINED\n":
+        h.notes.append(f"{m['id']}: sudo is root of the session alone, who is nobody outside")
+        return check_host(h, e, answer) + check_isolation(h, result)
     bad = check_output(h, dict(m, expect=e), result, answer) + check_host(h, e, answer) + check_isolation(h, result)
     if result.get("compile"):
         # The command line ends as the compiler did.
