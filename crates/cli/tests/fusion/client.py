@@ -14,17 +14,20 @@ from sandbox_fusion import RunCodeRequest, RunJupyterRequest, SubmitRequest, Sum
 
 URL = sys.argv[1]
 sandbox_fusion.set_endpoint(URL)
+# Seconds for a compiler: its usual ten are too few while another test starts 32 notebooks on the same two processors.
+COMPILER = 100
 CODES = SummaryMapping(CompileFailed="CE", CompileTimeout="CT", RunFailed="RE", RunTimeout="TLE")
 
 
 def run(code, language="python", **fields):
+    fields = {"compile_timeout": COMPILER, **fields}
     return sandbox_fusion.run_code(RunCodeRequest(code=code, language=language, **fields), max_attempts=1)
 
 
 def verl(code, language="python", **fields):
     """As verl's reward function asks; the answer as plain JSON."""
     body = {
-        "compile_timeout": 10, "run_timeout": 10, "code": code, "stdin": None, "memory_limit_MB": 1024,
+        "compile_timeout": COMPILER, "run_timeout": 10, "code": code, "stdin": None, "memory_limit_MB": 1024,
         "language": language, "files": {}, "fetch_files": [], **fields,
     }
     answer = requests.post(f"{URL}/run_code", json=body, timeout=60)
@@ -148,7 +151,7 @@ def notebooks():
 
 
 def submission(completion, test, **config):
-    config = {"dataset_type": "CommonOJDataset", "language": "python", "provided_data": {"id": 1, "content": "", "test": test}, **config}
+    config = {"dataset_type": "CommonOJDataset", "language": "python", "provided_data": {"id": 1, "content": "", "test": test}, "compile_timeout": COMPILER, **config}
     return sandbox_fusion.submit(SubmitRequest(dataset="own", id=1, completion=completion, config=TestConfig(**config)), max_attempts=1)
 
 
@@ -164,7 +167,8 @@ def submissions():
     result = submission(bad, test, extra={"run_all_cases": True})
     assert [test.passed for test in result.tests] == [False, True, False, False], result
     cpp = "```cpp\n#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }\n```"
-    assert submission(cpp, test, language="cpp").accepted
+    result = submission(cpp, test, language="cpp")
+    assert result.accepted, result
     assert not submission("```cpp\nint main( {\n```", test, language="cpp").accepted
     assert not submission(good, []).accepted
     for config in [{"provided_data": None}, {"dataset_type": "Other"}, {"language": None}, {"custom_extract_logic": "import os"}]:
