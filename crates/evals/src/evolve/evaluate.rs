@@ -10,8 +10,9 @@ use super::bundle;
 use super::error::EvolveError;
 use super::member::Evaluation;
 use super::prompt::cut;
+use super::scoring::{EvaluatorSpec, Scoring};
 use super::stage::Stage;
-use super::task::{EvaluatorSpec, Scoring, Spec};
+use super::task::Spec;
 use crate::judge::{Evaluator, Judge, Judged, Measured, Task, Trust, Verdict, for_prompt};
 
 /// What is kept of an evaluator's texts.

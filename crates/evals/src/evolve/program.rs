@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::beside::{Beside, read_text};
 use super::bundle;
 use super::error::EvolveError;
-use super::task::input;
+use super::scoring::input;
 
 /// Files of a tree, at most.
 const MOST_FILES: usize = 200;

@@ -7,7 +7,8 @@ use std::fmt::Write;
 use engine::llm::Message;
 
 use super::generator::{Edits, Known, Repair};
-use super::task::{Scoring, Spec};
+use super::scoring::Scoring;
+use super::task::Spec;
 use super::{blocks, bundle};
 
 /// Public tests that are shown at most.

@@ -75,6 +75,7 @@ impl Desk {
                     job.close(State::Interrupted(refusal.written().1.into()));
                     // What cannot be written is found out again at the next start.
                     let _ = desk.journal.write(&job.page());
+                    job.tell_end();
                 }
             }
         }
@@ -203,6 +204,7 @@ impl Desk {
         *self.lock().ended.entry((job.kind.clone(), job.state_name())).or_default() += 1;
         // What cannot be written is done again after a restart.
         let _ = self.journal.write(&job.page());
+        job.tell_end();
         self.prune(&job.owner);
     }
 

@@ -98,6 +98,7 @@ impl Job {
             Some(PageEnd::Interrupted(json)) => job.close(State::Interrupted(bytes(json))),
             Some(PageEnd::Cancelled) => job.close(State::Cancelled),
         }
+        job.tell_end();
         job
     }
 
@@ -149,16 +150,20 @@ impl Job {
         told.log.push(numbered_event(told.number, step.name, &data).into());
     }
 
-    /// Its end; nothing is told after it.
+    /// Its end, which whoever asks sees.
     pub(super) fn close(&self, state: State) {
+        self.state.send_replace(state);
+    }
+
+    /// Tells its end to whoever listens, and nothing after it: last, so that nobody who heard it finds anything else.
+    pub(super) fn tell_end(&self) {
         let log = self.log();
-        match &state {
+        match &*self.state.borrow() {
             State::Queued | State::Running => {}
             State::Ended(json) => log.conclude("result", json.clone()),
             State::Failed(json) | State::Interrupted(json) => log.conclude("error", json.clone()),
             State::Cancelled => log.conclude("cancelled", Bytes::from_static(b"{}")),
         }
-        self.state.send_replace(state);
     }
 
     pub(super) fn log(&self) -> Arc<Log> {

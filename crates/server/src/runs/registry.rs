@@ -191,20 +191,17 @@ fn name(owner: &Caller) -> &str {
 impl Going {
     /// It has a result, as JSON.
     pub(super) fn end(self, result: Bytes) {
-        self.record.log.conclude("result", result.clone());
         self.close(State::Ended(result));
     }
 
     /// It has none, and why, as JSON.
     pub(super) fn fail(self, error: Bytes) {
-        self.record.log.conclude("error", error.clone());
         self.close(State::Failed(error));
     }
 
     /// The server ends before it does.
     pub(super) fn interrupt(self) {
         let error = Bytes::from(stopping().written().1);
-        self.record.log.conclude("error", error.clone());
         self.close(State::Interrupted(error));
     }
 
@@ -215,6 +212,8 @@ impl Going {
             let _ = self.registry.journal.write(&self.record.page(Some(&state)));
         }
         self.record.state.send_replace(state);
+        // Last, so that nobody who heard of the end finds anything else.
+        self.record.tell_end();
         self.registry.keep(&self.record);
     }
 }
@@ -232,22 +231,27 @@ impl Drop for Going {
 }
 
 impl Record {
-    fn new(id: String, owner: &Caller, created: Timestamp, ground: Ground, state: State) -> Self {
-        let log = Log::new();
-        match &state {
+    /// Tells its end, if it has one, to whoever listens.
+    fn tell_end(&self) {
+        match &*self.state.borrow() {
             State::Running => {}
-            State::Ended(json) => log.conclude("result", json.clone()),
-            State::Failed(json) | State::Interrupted(json) => log.conclude("error", json.clone()),
+            State::Ended(json) => self.log.conclude("result", json.clone()),
+            State::Failed(json) | State::Interrupted(json) => self.log.conclude("error", json.clone()),
         }
-        Self {
+    }
+
+    fn new(id: String, owner: &Caller, created: Timestamp, ground: Ground, state: State) -> Self {
+        let record = Self {
             id,
             owner: owner.clone(),
             created,
             in_background: ground == Ground::Back,
             cancel: watch::Sender::new(false),
-            log,
+            log: Log::new(),
             state: watch::Sender::new(state),
-        }
+        };
+        record.tell_end();
+        record
     }
 
     /// As it is written down.

@@ -14,6 +14,8 @@ OWN_MODULE = sys.modules["__main__"]  # It stays alive, though its name is given
 PID = os.getpid()
 # The longest event, as JSON; the engine takes no longer line.
 MOST = 6 << 20
+# How long a line that is not whole may wait for its end, in ms.
+REST = 50
 # What may come of a traceback.
 MOST_TRACE = 128 << 10
 
@@ -94,7 +96,8 @@ def flush():
 def pump(out, err, events, heard, answers):
     """Passes output and events on, in the order in which they were made, until there are no more events."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    poll, one = select.poll(), select.poll()
+    poll, rest = select.poll(), select.poll()
+    rest.register(events, select.POLLIN)
     names = {out: "stdout", err: "stderr"}
     decoders = {fd: codecs.getincrementaldecoder("utf-8")("replace") for fd in names}
     for fd in (out, err, events):
@@ -110,14 +113,16 @@ def pump(out, err, events, heard, answers):
         while left > 0:
             chunk = os.read(fd, min(left, 1 << 16))
             left -= len(chunk)
-            one.register(fd, select.POLLIN)
-            # The rest of a line is often on its way.
-            while patient and not chunk.endswith(b"\n") and len(chunk) < 1 << 15 and one.poll(2):
+            rest.register(fd, select.POLLIN)
+            # The rest of a line is often on its way, and on a busy machine it takes its time. An event says that it is not.
+            while patient and not chunk.endswith(b"\n") and len(chunk) < 1 << 15:
+                if [ready for ready, _ in rest.poll(REST)] != [fd]:
+                    break
                 more = os.read(fd, 1 << 15)
                 if not more:
                     break
                 chunk += more
-            one.unregister(fd)
+            rest.unregister(fd)
             text = decoders[fd].decode(chunk)
             if text:
                 write(json.dumps({"event": names[fd], "text": text}).encode() + b"\n")
