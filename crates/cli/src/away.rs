@@ -1,6 +1,6 @@
 //! Runs that a server carries out which was named: everything travels in the request, and output comes as events.
 
-use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::io::{IsTerminal, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
@@ -12,18 +12,14 @@ use serde::Deserialize;
 use types::{ErrorBody, ExecRequest, ExecResult, FileContent, InputFile};
 
 use crate::commands::run::Ends;
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::options::wrong;
 use crate::remote::{Content, Server, broken};
 
-/// The longest line of an answer: a whole result.
-const MOST_LINE: u64 = 256 << 20;
-
 /// Carries out a run there. Files that it made are written here, if a folder was named.
 pub(crate) fn execute(server: &Server, mut request: ExecRequest, ends: &mut Ends) -> Result<ExecResult, Failure> {
-    if request.code.as_ref().is_some_and(|code| std::str::from_utf8(&code.0).is_err()) {
-        return Err(wrong("a program that goes to a server must be UTF-8 text".to_owned()));
-    }
+    must_be_text(&request)?;
     request.stdin = input(ends)?;
     request.files = request.files.into_iter().map(packed).collect::<Result<_, _>>()?;
     if ends.out.is_some() {
@@ -37,6 +33,16 @@ pub(crate) fn execute(server: &Server, mut request: ExecRequest, ends: &mut Ends
         }
     }
     Ok(result)
+}
+
+/// JSON has no form for a program in other bytes.
+pub(crate) fn must_be_text(request: &ExecRequest) -> Result<(), Failure> {
+    match &request.code {
+        Some(code) if std::str::from_utf8(&code.0).is_err() => {
+            Err(wrong("a program that goes to a server must be UTF-8 text".to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs a command in a session there.
@@ -90,40 +96,43 @@ fn follow(server: &Server, path: &str, body: &impl serde::Serialize, ends: &mut 
     if let Ok(signal) = ends.interrupt.as_fd().try_clone_to_owned() {
         cancel_on(signal, server.clone(), Arc::clone(&run));
     }
-    let mut reader = BufReader::new(answer.body);
-    let (mut name, mut line) = (String::new(), String::new());
-    loop {
-        line.clear();
-        if reader.by_ref().take(MOST_LINE).read_line(&mut line).map_err(broken)? == 0 {
-            return Err(broken(std::io::ErrorKind::UnexpectedEof.into()));
-        }
-        if let Some(event) = line.strip_prefix("event: ") {
-            event.trim_end().clone_into(&mut name);
-        }
-        let Some(data) = line.strip_prefix("data: ") else { continue };
-        let unclear = |error: serde_json::Error| broken(error.into());
-        match name.as_str() {
-            "start" => {
-                let started: serde_json::Value = serde_json::from_str(data).map_err(unclear)?;
-                drop(run.set(started["id"].as_str().unwrap_or_default().to_owned()));
-            }
-            "stdout" => show(ends, Stream::Out, serde_json::from_str(data).map_err(unclear)?),
-            "stderr" => show(ends, Stream::Err, serde_json::from_str(data).map_err(unclear)?),
-            "result" => return serde_json::from_str(data).map_err(unclear),
-            "error" => return Err(serde_json::from_str::<Wire>(data).map_err(unclear)?.error.into()),
+    let unclear = |error: serde_json::Error| broken(error.into());
+    let told = Events::new(answer.body).each(|event| {
+        let data = event.data;
+        match event.name {
+            "start" => match serde_json::from_str::<serde_json::Value>(data) {
+                Ok(started) => drop(run.set(started["id"].as_str().unwrap_or_default().to_owned())),
+                Err(error) => return Some(Err(unclear(error))),
+            },
+            "stdout" => show(ends, Stream::Out, data),
+            "stderr" => show(ends, Stream::Err, data),
+            "result" => return Some(serde_json::from_str(data).map_err(unclear)),
+            "error" => return Some(Err(refused(data))),
             _ => {}
         }
+        None
+    });
+    told.map_err(broken)?.unwrap_or_else(|| Err(broken(std::io::ErrorKind::UnexpectedEof.into())))
+}
+
+/// An error that came as an event.
+pub(crate) fn refused(data: &str) -> Failure {
+    serde_json::from_str::<Wire>(data).map_or_else(|error| broken(error.into()), |wire| wire.error.into())
+}
+
+/// Output that came as an event.
+pub(crate) fn piece(data: &str) -> Vec<u8> {
+    match serde_json::from_str(data) {
+        Ok(Piece::Text(text)) => text.into_bytes(),
+        Ok(Piece::Base64(text)) => STANDARD.decode(text).unwrap_or_default(),
+        Err(_) => Vec::new(),
     }
 }
 
-fn show(ends: &mut Ends, stream: Stream, piece: Piece) {
-    let bytes = match piece {
-        Piece::Text(text) => text.into_bytes(),
-        Piece::Base64(text) => STANDARD.decode(text).unwrap_or_default(),
-    };
+fn show(ends: &mut Ends, stream: Stream, data: &str) {
     if let Some(live) = &mut ends.live {
         // Who reads us no more has a run that ends by itself.
-        let _ = live.write(stream, &bytes);
+        let _ = live.write(stream, &piece(data));
     }
 }
 

@@ -41,6 +41,11 @@ impl Failure {
         self.0.code == ErrorCode::ServerGone
     }
 
+    /// Whether there is nothing of the name that was given.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.0.code == ErrorCode::NotFound
+    }
+
     /// Prints the failure and gives its exit code.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         if json {

@@ -1,20 +1,18 @@
 //! Jobs of a server that was named: asked for, followed to their end, taken back at a signal.
 
-use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use evals::jobs::Order;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
-use types::ErrorBody;
 
+use crate::away::refused;
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::remote::{Content, Server, broken};
 
-/// The longest line of an answer: a whole result.
-const MOST_LINE: u64 = 256 << 20;
 /// How long a server may be away before it counts as gone: jobs go on when it is back.
 const PATIENCE: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_secs(1);
@@ -64,31 +62,21 @@ fn follow(
         Err(failure) => return Ok(Some(Err(failure))),
         Ok(answer) => answer,
     };
-    let mut reader = BufReader::new(answer.body);
-    let (mut name, mut line) = (String::new(), String::new());
-    loop {
-        line.clear();
-        if !matches!(reader.by_ref().take(MOST_LINE).read_line(&mut line), Ok(count) if count > 0) {
-            return Ok(None);
-        }
-        if let Some(number) = line.strip_prefix("id: ") {
-            *last = number.trim().parse().unwrap_or(*last);
-        }
-        if let Some(event) = line.strip_prefix("event: ") {
-            event.trim_end().clone_into(&mut name);
-        }
-        let Some(data) = line.strip_prefix("data: ") else { continue };
-        let Ok(data) = serde_json::from_str::<Value>(data) else { return Ok(None) };
-        match name.as_str() {
-            "result" => return Ok(Some(Ok(End::Result(data)))),
-            "cancelled" => return Ok(Some(Ok(End::Cancelled))),
-            "error" => {
-                let error = serde_json::from_value::<ErrorBody>(data["error"].clone());
-                return Ok(Some(Err(error.map_or_else(|error| broken(error.into()), Failure::from))));
+    let told = Events::new(answer.body).each(|event| {
+        *last = event.number.unwrap_or(*last);
+        let Ok(data) = serde_json::from_str::<Value>(event.data) else { return Some(None) };
+        match event.name {
+            "result" => Some(Some(Ok(End::Result(data)))),
+            "cancelled" => Some(Some(Ok(End::Cancelled))),
+            "error" => Some(Some(Err(refused(event.data)))),
+            step => {
+                each(step, &data);
+                None
             }
-            step => each(step, &data),
         }
-    }
+    });
+    // What breaks off goes on when the server is back.
+    Ok(told.ok().flatten().flatten())
 }
 
 /// Waits for a signal beside everything else.

@@ -5,6 +5,7 @@
 mod away;
 mod client;
 mod commands;
+mod events;
 mod failure;
 mod interrupt;
 mod jobs;
@@ -18,7 +19,7 @@ mod window;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use types::{ErrorBody, ErrorCode};
 
 use failure::Failure;
@@ -80,15 +81,25 @@ impl Command {
             Self::Bench(bench) => bench.json,
         }
     }
+
+    /// Whether it asks for something by its name: that there is none of it is an answer, no, and not a failure of ours.
+    fn looks_up(&self) -> bool {
+        matches!(self, Self::Audit(_) | Self::Key(_) | Self::Image(_))
+    }
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
+    let parsed = Cli::command().try_get_matches_from(&arguments);
+    let cli = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
+        Ok((cli, matches)) => {
+            options::remember_command(&matches);
+            cli
+        }
         Err(error) => return usage(&error, asks_for_json(&arguments)),
     };
     let json = cli.command.wants_json();
+    let looks_up = cli.command.looks_up();
     let config = cli.config.as_deref();
     let result = match cli.command {
         Command::Run(run) => run.execute(config),
@@ -113,6 +124,10 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => ExitCode::from(code),
+        Err(failure) if looks_up && failure.is_missing() => {
+            failure.report(json);
+            ExitCode::FAILURE
+        }
         Err(failure) => failure.report(json),
     }
 }
@@ -140,7 +155,7 @@ fn usage(error: &clap::Error, json: bool) -> ExitCode {
     }
     let text = error.render().to_string();
     let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let hint = "`saggar --help` and `saggar run --help` have examples".to_owned();
+    let hint = "`--help` after the command shows its options and an example".to_owned();
     Failure::from(ErrorBody { code: ErrorCode::Usage, message, hint }).report(true)
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use engine::{Caller, Settings};
 use evals::judge::Overlay;
 use types::{
@@ -264,8 +265,23 @@ fn input(text: &str) -> Result<InputFile, Failure> {
     Ok(InputFile { path, content: FileContent::Host(source) })
 }
 
+/// The command that was given, such as `saggar session create`.
+static COMMAND: OnceLock<String> = OnceLock::new();
+
+/// Keeps the names of the command for whoever has to say where its help is.
+pub(crate) fn remember_command(matches: &ArgMatches) {
+    let mut words = vec!["saggar"];
+    let mut inner = matches;
+    while let Some((name, below)) = inner.subcommand() {
+        words.push(name);
+        inner = below;
+    }
+    // There is one command in a process.
+    let _ = COMMAND.set(words.join(" "));
+}
+
 /// A wrong argument that clap cannot see.
 pub(crate) fn wrong(message: String) -> Failure {
-    let hint = "`saggar run --help` has an example".to_owned();
+    let hint = format!("`{} --help` has an example", COMMAND.get().map_or("saggar", String::as_str));
     ErrorBody { code: ErrorCode::Usage, message, hint }.into()
 }

@@ -447,6 +447,13 @@ pub(crate) fn encode(text: &str) -> String {
         .collect()
 }
 
+/// The part of an address behind the question mark, for those that are said.
+pub(crate) fn query(pairs: &[(&str, Option<String>)]) -> String {
+    let said = pairs.iter().filter_map(|(name, value)| Some(format!("{name}={}", encode(value.as_ref()?))));
+    let said = said.collect::<Vec<_>>().join("&");
+    if said.is_empty() { said } else { format!("?{said}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -114,7 +114,7 @@ fn entries_are_listed_shown_and_exported() {
         let shown: Value = serde_json::from_slice(&run(&home, &["audit", "show", name]).stdout).unwrap();
         assert_eq!(shown, listed[2]);
     }
-    assert_eq!(run(&home, &["audit", "show", "99"]).status.code(), Some(125));
+    assert_eq!(run(&home, &["audit", "show", "99"]).status.code(), Some(1));
     let table = text(&run(&home, &["audit", "list", "--limit", "1"]).stdout);
     assert!(table.lines().count() == 2 && table.contains("signaled"), "{table}");
     let file = home.join("export.jsonl");

@@ -191,3 +191,44 @@ fn an_evolution_elsewhere_is_the_same_evolution() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     eventually("the end there", || server.metric("saggar_jobs{state=\"running\"}") == 0);
 }
+
+#[test]
+fn what_a_server_knows_is_asked_as_if_it_were_here() {
+    let server = Server::start("away-known");
+    let url = url(&server);
+    let away = |args: &[&str]| client(&server, &[args, &["--server", &url]].concat()).output().unwrap();
+    let here = |args: &[&str]| server.saggar(args).output().unwrap();
+    let same = |args: &[&str]| {
+        let (away, here) = (away(args), here(args));
+        assert_eq!(text(&away.stdout), text(&here.stdout), "{args:?}: {}", text(&away.stderr));
+        assert_eq!(away.status.code(), here.status.code(), "{args:?}");
+        (text(&away.stdout), away.status.code())
+    };
+    let ran = json(&away(&["run", "--json", "-c", "print(1)"]));
+    let run = ran["id"].as_str().unwrap();
+    let failing = client(&server, &["exec", "--server", &url, "--", "false"]).status().unwrap();
+    assert_eq!(failing.code(), Some(1));
+    let bad = "import os\nos.system('id')\nimport ctypes\n";
+    for form in [&[][..], &["--json"], &["--sarif"]] {
+        assert_eq!(same(&[&["check", "-c", bad, "--policy", "strict"], form].concat()).1, Some(1));
+        assert_eq!(same(&[&["check", "-c", "x = 1"], form].concat()).1, Some(0));
+        assert_eq!(same(&[&["check", "-c", "x = ("], form].concat()).1, Some(1));
+    }
+    assert_eq!(same(&["usage"]).0, "no model was asked\n");
+    same(&["usage", "--since", "90m", "--json"]);
+    assert!(same(&["audit", "list", "--json"]).0.contains(run));
+    assert!(same(&["audit", "list", "--since", "1h", "--outcome", "exited", "--limit", "1"]).0.contains("exited"));
+    assert!(same(&["audit", "show", run, "--json"]).0.contains(run));
+    same(&["audit", "show", "1"]);
+    assert_eq!(same(&["audit", "show", "nope/../x"]).1, Some(1));
+    assert!(same(&["audit", "verify"]).0.contains("each as it was written"));
+    same(&["audit", "verify", "--json"]);
+    assert!(same(&["audit", "export", "--kind", "run"]).0.lines().count() >= 2);
+    assert_eq!(away(&["audit", "list", "--limit", "1001"]).status.code(), Some(2));
+    let out = server.home.join("trail.jsonl");
+    assert!(away(&["audit", "export", "--out", out.to_str().unwrap()]).status.success());
+    assert_eq!(fs::read_to_string(out).unwrap(), text(&here(&["audit", "export"]).stdout));
+    let layers = |output: std::process::Output| json(&output)["layers"].clone();
+    assert_eq!(layers(away(&["doctor", "--json"])), layers(here(&["doctor", "--json"])));
+    assert!(!server.home.join("nothing-here").exists(), "nothing was asked of this machine");
+}

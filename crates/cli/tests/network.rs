@@ -11,6 +11,8 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
 use common::{eventually, folder, json, saggar, text};
@@ -324,6 +326,34 @@ fn packages_are_installed_once_and_run_without_a_network() {
     let ran = json(&ask(&["run", "--image", "small", "--json", "-c", code]));
     assert_eq!(ran["stdout"], "42\n", "{ran}");
     assert_eq!(json(&ask(&["run", "--json", "-c", code]))["exception"]["type"], "ModuleNotFoundError");
+    // A server builds as the command line does, and says what the installers say.
+    let kept = folder("network-build-server");
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o700)).unwrap();
+    let mut serve = Command::new("ip");
+    serve.args(["netns", "exec", &host]).arg(saggar(&[]).get_program()).args(["serve", "--listen", "127.0.0.1:0"]);
+    serve.arg("--config").arg(&config).env("SAGGAR_HOME", &kept).stderr(Stdio::piped());
+    let mut serve = serve.spawn().unwrap();
+    let mut said = BufReader::new(serve.stderr.take().unwrap()).lines();
+    let line = said.next().unwrap().unwrap();
+    world.servers.push(serve);
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap_or_else(|| panic!("{line}"));
+    let key = fs::read_to_string(kept.join("api-key")).unwrap();
+    let away = |args: &[&str]| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &host]).arg(saggar(&[]).get_program()).args(args).args(["--server", url]);
+        command.env("SAGGAR_HOME", kept.join("nothing-here")).env("SAGGAR_API_KEY", key.trim());
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let built = away(&["image", "build", "web", "--pip", "tiny", "--json"]);
+    assert_eq!(json(&built)["name"], "web", "{}", text(&built.stderr));
+    assert!(text(&built.stderr).contains("tiny"), "what pip says: {}", text(&built.stderr));
+    assert_eq!(json(&away(&["run", "--image", "web", "--json", "-c", code]))["stdout"], "42\n");
+    let failed = away(&["image", "build", "none", "--pip", "nothing-of-this-name", "--json"]);
+    assert_eq!((failed.status.code(), &json(&failed)["error"]["code"]), (Some(125), &"build_failed".into()));
+    assert_eq!(
+        away(&["image", "build", "x", "--pip", "tiny", "--index-url", "http://10.7.0.1/"]).status.code(),
+        Some(2)
+    );
     // The same again needs no index, nor does a script that asks for the same.
     for mut server in world.servers.drain(..) {
         let _ = server.kill();
@@ -335,6 +365,6 @@ fn packages_are_installed_once_and_run_without_a_network() {
     let ran = json(&ask(&["run", "--script-deps", "--json", "-c", script]));
     assert_eq!(ran["stdout"], "42\n", "{ran}");
     let failed = ask(&["image", "build", "none", "--pip", "nothing-of-this-name", "--json"]);
-    assert_eq!((failed.status.code(), &json(&failed)["error"]["code"]), (Some(125), &"sandbox_failed".into()));
+    assert_eq!((failed.status.code(), &json(&failed)["error"]["code"]), (Some(125), &"build_failed".into()));
     assert_eq!(json(&ask(&["image", "list", "--json"])).as_array().unwrap().len(), 3);
 }

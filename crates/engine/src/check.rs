@@ -46,6 +46,7 @@ impl Checked {
                 message: error.message.clone(),
             }),
             points: *points,
+            refused_by: refused_by.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use types::{BackendKind, Layer, Limits};
 
 use crate::backend::{
@@ -13,7 +13,7 @@ use crate::error::{BackendError, RunError};
 use crate::language::{self, RECIPES, Recipe};
 
 /// What `saggar doctor` says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Whether a default run would be carried out.
     pub ok: bool,
@@ -32,16 +32,16 @@ pub struct Report {
 }
 
 /// What sessions have on this host.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct SessionsReport {
     /// Who programs can be inside.
     pub users: Vec<GuestUser>,
     /// Why there is one only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<&'static str>,
+    pub why: Option<String>,
     /// How to get the other.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<&'static str>,
+    pub remedy: Option<String>,
 }
 
 impl SessionsReport {
@@ -51,12 +51,12 @@ impl SessionsReport {
         }
         let why = "an ordinary user has one id to give: no `root` inside, so no apt and no files of others";
         let remedy = "run the server as root; sessions are nobody on the host all the same";
-        Self { users: vec![GuestUser::User], why: Some(why), remedy: Some(remedy) }
+        Self { users: vec![GuestUser::User], why: Some(why.to_owned()), remedy: Some(remedy.to_owned()) }
     }
 }
 
 /// One layer on this host.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct LayerReport {
     /// Which.
     pub layer: Layer,
@@ -73,10 +73,10 @@ pub struct LayerReport {
 }
 
 /// One language on this host.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct LanguageReport {
     /// The recipe.
-    pub language: &'static str,
+    pub language: String,
     /// The program that would be used.
     pub program: Option<String>,
     /// What it says of itself inside a sandbox.
@@ -160,7 +160,7 @@ impl Engine {
     }
 
     async fn language(&self, recipe: &'static Recipe, usable: bool) -> LanguageReport {
-        let mut report = LanguageReport { language: recipe.name, program: None, version: None, why: None };
+        let mut report = LanguageReport { language: recipe.name.to_owned(), program: None, version: None, why: None };
         let Some(found) = language::find(recipe.name, recipe.programs, &self.settings) else {
             report.why = Some(format!("not found on PATH: {}", recipe.programs.join(", ")));
             return report;

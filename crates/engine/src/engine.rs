@@ -400,6 +400,12 @@ impl Engine {
         &self.settings.state
     }
 
+    /// How often keys that the owner has made may ask, unless one has its own measure.
+    #[must_use]
+    pub fn usual_allowance(&self) -> Allowance {
+        self.settings.admission.keys
+    }
+
     /// What the E2B-compatible door may do.
     #[must_use]
     pub fn e2b(&self) -> &E2bSettings {

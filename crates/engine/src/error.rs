@@ -288,7 +288,7 @@ impl RunError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Request(_) => "see `saggar run --help` for an example".to_owned(),
+            Self::Request(_) => "`--help` of the command has an example, and /docs of a server every field".to_owned(),
             Self::Path(_) => "files go below /work: use a relative path of plain names".to_owned(),
             Self::Limit(_) => "see the defaults with `saggar run --help`".to_owned(),
             Self::UnknownLanguage(_) => format!("known languages: {}", crate::language::names()),

@@ -159,7 +159,6 @@ fn for_finding(finding: &Finding) -> Feedback {
 }
 
 fn for_limit(limit: LimitKind, limits: &Limits) -> Feedback {
-    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let (kind, message, hint) = match limit {
         LimitKind::Wall => (
             "time_limit",
@@ -173,12 +172,12 @@ fn for_limit(limit: LimitKind, limits: &Limits) -> Feedback {
         ),
         LimitKind::Memory => (
             "out_of_memory",
-            format!("the program and its files reached the memory limit of {}", mib(limits.memory)),
+            format!("the program and its files reached the memory limit of {}", size(limits.memory)),
             "process the data in parts, or keep less of it; files in /work and /tmp count too",
         ),
         LimitKind::Disk => (
             "disk_limit",
-            format!("files reached the disk limit of {}", mib(limits.disk)),
+            format!("files reached the disk limit of {}", size(limits.disk)),
             "write less, or delete what is no longer needed",
         ),
         LimitKind::Inodes => (
@@ -193,6 +192,12 @@ fn for_limit(limit: LimitKind, limits: &Limits) -> Feedback {
         ),
     };
     new(kind, message, hint)
+}
+
+/// In whole units only: a limit is told as it was set.
+fn size(bytes: u64) -> String {
+    let fitting = [(20, "MiB"), (10, "KiB")].into_iter().find(|(bits, _)| bytes >> bits << bits == bytes);
+    fitting.map_or_else(|| format!("{bytes} bytes"), |(bits, unit)| format!("{} {unit}", bytes >> bits))
 }
 
 /// What usually mends an exception of this class.

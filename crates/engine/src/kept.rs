@@ -59,7 +59,13 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("snapshots", "snapshots of sessions", "until removed"),
     ("sessions", "disks of sessions", "as long as their session"),
     ("api-key", "key of the server", "until removed"),
-    ("saggar.", "socket and lock of the server", "as long as the server"),
+    ("keys.", "keys that were made for others", "until removed"),
+    ("saggar.sock", "socket of the server", "as long as the server"),
+    ("serve.lock", "lock of the server", "until removed"),
+    ("background", "runs in the background", "the last 1,000 of each key"),
+    ("jobs", "jobs of the server", "the last 100 of each key"),
+    ("evolve", "histories of evolutions", "until removed"),
+    ("version", "version of this folder", "for ever"),
     ("images", "records of images", "as long as their image"),
 ];
 

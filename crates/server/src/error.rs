@@ -222,6 +222,7 @@ fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::InterpreterMissing
         | ErrorCode::ProgramMissing
         | ErrorCode::ReviewUnavailable
+        | ErrorCode::BuildFailed
         | ErrorCode::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::RateLimited | ErrorCode::Busy => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::IsolationUnavailable

@@ -30,7 +30,6 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/audit/verify", get(verify))
         .route("/v1/audit/export", get(export))
         .route("/v1/audit/{entry}", get(show))
-        .route("/v1/images", get(images))
         .route("/v1/usage", get(usage))
 }
 
@@ -111,11 +110,6 @@ impl From<AuditError> for Over {
     fn from(error: AuditError) -> Self {
         Self::Failed(error)
     }
-}
-
-/// What sandboxes can be made from.
-async fn images(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
-    json(&shared.engine.images()?.list().map_err(RunError::from)?)
 }
 
 fn filter(query: &Query) -> Result<Filter, Refusal> {

@@ -24,7 +24,9 @@ use crate::keys::Ring;
 use crate::metrics::Answers;
 use crate::places::Places;
 use crate::runs::Registry;
-use crate::{attach, batch, check, e2b, fusion, host, jobs, judge, mcp, metrics, openapi, runs, sessions};
+use crate::{
+    attach, batch, check, e2b, fusion, host, images, jobs, judge, keys, mcp, metrics, openapi, runs, sessions,
+};
 
 /// How long a reader of an event stream may take nothing: he holds the place of a run.
 pub(crate) const READER_PATIENCE: Duration = Duration::from_secs(30);
@@ -86,7 +88,10 @@ fn keyed() -> Router<Arc<Shared>> {
     Router::new()
         .merge(only_for(Scope::Run, runs::routes().merge(check::routes())))
         .merge(only_for(Scope::Judge, judge::routes().merge(batch::routes()).merge(jobs::routes())))
-        .merge(only_for(Scope::Admin, host::routes().merge(metrics::routes())))
+        .merge(only_for(
+            Scope::Admin,
+            host::routes().merge(images::routes()).merge(keys::routes()).merge(metrics::routes()),
+        ))
         .merge(only_for(Scope::Session, sessions::routes().merge(e2b::routes())))
         .merge(mcp::routes())
 }

@@ -34,13 +34,14 @@ async fn docs() -> Response {
 mod tests {
     use std::collections::BTreeSet;
 
-    use engine::{CellSpec, CommandSpec, SessionSpec, SnapshotSpec};
+    use engine::{Allowance, Build, CellSpec, CommandSpec, SessionSpec, SnapshotSpec};
     use evals::jobs::{EvolveOrder, Order, SweOrder};
     use serde::Serialize;
     use serde_json::Value;
     use types::{ExecRequest, LimitsSpec};
 
     use super::*;
+    use crate::KeySpec;
 
     fn fields(value: &Value) -> BTreeSet<String> {
         value.as_object().unwrap().keys().cloned().collect()
@@ -60,12 +61,28 @@ mod tests {
         hold("CommandSpec", written(&CommandSpec::default()));
         hold("CellSpec", written(&CellSpec::default()));
         hold("SnapshotSpec", written(&SnapshotSpec::default()));
+        hold("KeySpec", written(&KeySpec::default()));
+        hold("Allowance", written(&Allowance::default()));
         let orders = [Order::Evolve(EvolveOrder::default()), Order::Swe(SweOrder::default())];
         for (order, schema) in
             orders.iter().zip(document["components"]["schemas"]["JobOrder"]["oneOf"].as_array().unwrap())
         {
             assert_eq!(fields(&schema["properties"]), fields(&written(order)), "{}", order.kind());
             assert_eq!(schema["additionalProperties"], false, "{}", order.kind());
+        }
+    }
+
+    /// Its written form is for a hash and lacks some: so each property must be one that is read.
+    #[test]
+    fn an_image_is_built_from_what_is_described_and_from_no_address() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let whole = serde_json::json!({"name": "n", "from": null, "system": {"node": "22"}, "apt": ["a"], "pip": [], "npm": [],
+            "fresh": true});
+        assert_eq!(fields(&document["components"]["schemas"]["Build"]["properties"]), fields(&whole));
+        assert!(serde_json::from_value::<Build>(whole).is_ok());
+        for address in ["sources", "index_url", "proxy", "ca_bundle"] {
+            let asked = serde_json::json!({"name": "n", "pip": ["a"], address: {"index_url": "http://10.0.0.1"}});
+            assert!(serde_json::from_value::<Build>(asked).is_err(), "{address}");
         }
     }
 

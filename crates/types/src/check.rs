@@ -19,6 +19,8 @@ pub struct CheckResult {
     pub syntax_error: Option<SyntaxError>,
     /// The sum that guard goes by.
     pub points: u32,
+    /// The rule that blocks.
+    pub refused_by: Option<String>,
 }
 
 /// Where code cannot be parsed, and why.

@@ -62,6 +62,8 @@ pub enum ErrorCode {
     Busy,
     /// The audit trail cannot be written or read: nothing runs without it.
     AuditUnavailable,
+    /// Packages of an image cannot be installed: there are none of these names, or no way to them.
+    BuildFailed,
     /// Who should propose programs, a model or a command, does not.
     GeneratorFailed,
 }
@@ -99,6 +101,7 @@ impl ErrorCode {
             | Self::RateLimited
             | Self::Busy
             | Self::AuditUnavailable
+            | Self::BuildFailed
             | Self::GeneratorFailed => 125,
         }
     }

@@ -86,12 +86,14 @@ impl Default for Ceiling {
 /// Why limits were refused. They are never changed in silence.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LimitError {
-    /// Zero, negative or not a number.
-    #[error("limit `{name}` must be above {least}")]
+    /// Zero, negative, not a number, or so little that nothing could run.
+    #[error("limit `{name}` is {asked}, and must be {least}")]
     TooSmall {
         /// The field.
         name: &'static str,
-        /// What it must exceed or reach, with its unit.
+        /// What was asked.
+        asked: String,
+        /// What it must exceed or reach.
         least: &'static str,
     },
     /// More than this caller may have.
@@ -113,16 +115,16 @@ impl LimitsSpec {
         let limits = Limits {
             wall: duration("wall_ms", self.wall_ms, defaults.wall)?,
             cpu: self.cpu_ms.map(|ms| duration("cpu_ms", Some(ms), Duration::ZERO)).transpose()?.or(defaults.cpu),
-            memory: bytes("memory_mb", self.memory_mb, 1 << 20, defaults.memory)?,
+            memory: bytes("memory_mb", self.memory_mb, 1 << 20, (LEAST_MEMORY, "at least 1"), defaults.memory)?,
             cpus: self.cpus.unwrap_or(defaults.cpus),
             pids: count("pids", self.pids, defaults.pids)?,
-            disk: bytes("disk_mb", self.disk_mb, 1 << 20, defaults.disk)?,
+            disk: bytes("disk_mb", self.disk_mb, 1 << 20, ABOVE_NOTHING, defaults.disk)?,
             inodes: count("inodes", self.inodes, defaults.inodes)?,
-            output: bytes("output_kb", self.output_kb, 1 << 10, defaults.output)?,
+            output: bytes("output_kb", self.output_kb, 1 << 10, ABOVE_NOTHING, defaults.output)?,
         };
         // Below a hundredth the kernel's quota of 1 ms per 100 ms cannot express the share.
         if limits.cpus.is_nan() || limits.cpus < 0.01 {
-            return Err(LimitError::TooSmall { name: "cpus", least: "0.01" });
+            return Err(too_small("cpus", limits.cpus, "at least 0.01"));
         }
         within("wall_ms", limits.wall.as_millis(), most.wall.as_millis())?;
         if let (Some(cpu), Some(most)) = (limits.cpu, most.cpu) {
@@ -140,19 +142,33 @@ impl LimitsSpec {
 
 fn duration(name: &'static str, ms: Option<f64>, default: Duration) -> Result<Duration, LimitError> {
     let Some(ms) = ms else { return Ok(default) };
-    let too_small = LimitError::TooSmall { name, least: "0 (milliseconds)" };
     if ms.is_nan() || ms <= 0.0 {
-        return Err(too_small);
+        return Err(too_small(name, ms, "above 0"));
     }
     // Past any ceiling is still a number to compare with the ceiling.
     Ok(Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(Duration::MAX))
 }
 
-fn bytes(name: &'static str, amount: Option<f64>, unit: u64, default: u64) -> Result<u64, LimitError> {
+/// Below that no program of any language comes to its first line, and what is said of it would be "0 MiB".
+const LEAST_MEMORY: u64 = 1 << 20;
+/// The least number of bytes, and how that is said.
+const ABOVE_NOTHING: (u64, &str) = (1, "above 0");
+
+fn too_small(name: &'static str, asked: impl ToString, least: &'static str) -> LimitError {
+    LimitError::TooSmall { name, asked: asked.to_string(), least }
+}
+
+fn bytes(
+    name: &'static str,
+    amount: Option<f64>,
+    unit: u64,
+    (least, said): (u64, &'static str),
+    default: u64,
+) -> Result<u64, LimitError> {
     let Some(amount) = amount else { return Ok(default) };
     let bytes = amount * unit as f64;
-    if bytes.is_nan() || bytes < 1.0 {
-        return Err(LimitError::TooSmall { name, least: "0" });
+    if bytes.is_nan() || bytes < least as f64 {
+        return Err(too_small(name, amount, said));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
     Ok(bytes as u64)
@@ -160,7 +176,7 @@ fn bytes(name: &'static str, amount: Option<f64>, unit: u64, default: u64) -> Re
 
 fn count(name: &'static str, amount: Option<u64>, default: u64) -> Result<u64, LimitError> {
     match amount.unwrap_or(default) {
-        0 => Err(LimitError::TooSmall { name, least: "0" }),
+        0 => Err(too_small(name, 0, "above 0")),
         amount => Ok(amount),
     }
 }
@@ -210,5 +226,13 @@ mod tests {
         ] {
             assert!(resolve(&spec).is_err(), "{spec:?}");
         }
+    }
+
+    #[test]
+    fn what_is_too_little_is_told_with_what_was_asked_and_the_least() {
+        let memory = |mib: f64| resolve(&LimitsSpec { memory_mb: Some(mib), ..LimitsSpec::default() });
+        let refused = memory(1.0 / 1024.0).unwrap_err().to_string();
+        assert_eq!(refused, "limit `memory_mb` is 0.0009765625, and must be at least 1");
+        assert_eq!(memory(1.0).map(|limits| limits.memory), Ok(1 << 20));
     }
 }

@@ -6,18 +6,24 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+mod trail;
+
 use clap::{Args, Subcommand};
-use engine::{ChainReport, Filter, Reader, Record, RunError, Settings};
+use engine::{ChainReport, Filter, Record, RunError, Settings};
 use types::{ErrorBody, ErrorCode, Timestamp, TimestampError, parse_duration};
 
+use self::trail::Trail;
 use crate::failure::{Failure, print_json, unheard, visible};
 
 /// Show the audit trail, and whether it is as it was written
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  saggar audit list --since 1h --outcome exited\n  saggar audit show 17\n  saggar audit verify\n  saggar audit export --since 2026-11-01 --out november.jsonl\n\nExit code of verify: 0 if the trail is whole, 1 if not; the first bad entry is named."
+    after_help = "Examples:\n  saggar audit list --since 1h --outcome exited\n  saggar audit show 17\n  saggar audit verify\n  saggar audit export --since 2026-11-01 --out november.jsonl\n  saggar audit verify --server https://box.example.org\n\nExit code of verify: 0 if the trail is whole, 1 if not; the first bad entry is named."
 )]
 pub(crate) struct Audit {
+    /// Ask the server at this address, with the key in `SAGGAR_API_KEY`, for its trail
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -107,19 +113,22 @@ impl Audit {
     }
 
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let reader = Reader::open(&Settings::load(config)?.state)?;
+        let trail = match &self.server {
+            Some(url) => Trail::elsewhere(url)?,
+            None => Trail::of(&Settings::load(config)?.state)?,
+        };
         match self.command {
-            Command::List(list) => list.execute(&reader),
-            Command::Show(show) => show.execute(&reader),
-            Command::Verify(verify) => verify.execute(&reader),
-            Command::Export(export) => export.execute(&reader),
+            Command::List(list) => list.execute(&trail),
+            Command::Show(show) => show.execute(&trail),
+            Command::Verify(verify) => verify.execute(&trail),
+            Command::Export(export) => export.execute(&trail),
         }
     }
 }
 
 impl List {
-    fn execute(self, reader: &Reader) -> Result<u8, Failure> {
-        let entries = reader.newest(&self.wanted.filter(), self.limit)?;
+    fn execute(self, trail: &Trail) -> Result<u8, Failure> {
+        let entries = trail.newest(&self.wanted.filter(), self.limit)?;
         if self.json {
             print_json(&entries)?;
         } else {
@@ -130,8 +139,8 @@ impl List {
 }
 
 impl Show {
-    fn execute(self, reader: &Reader) -> Result<u8, Failure> {
-        let Some(entry) = reader.find(&self.id)? else {
+    fn execute(self, trail: &Trail) -> Result<u8, Failure> {
+        let Some(entry) = trail.find(&self.id)? else {
             let message = format!("the audit trail has no entry `{}`", self.id);
             let hint = "`saggar audit list` shows numbers and ids".to_owned();
             return Err(ErrorBody { code: ErrorCode::NotFound, message, hint }.into());
@@ -149,8 +158,8 @@ impl Show {
 }
 
 impl Verify {
-    fn execute(self, reader: &Reader) -> Result<u8, Failure> {
-        let verdict = reader.verify()?;
+    fn execute(self, trail: &Trail) -> Result<u8, Failure> {
+        let verdict = trail.verify()?;
         if self.json {
             print_json(&verdict)?;
         } else {
@@ -161,7 +170,7 @@ impl Verify {
 }
 
 impl Export {
-    fn execute(self, reader: &Reader) -> Result<u8, Failure> {
+    fn execute(self, trail: &Trail) -> Result<u8, Failure> {
         let mut into: Box<dyn Write> = match &self.out {
             Some(path) => {
                 // What is in it is for the owner, as the trail is; and nothing is overwritten.
@@ -172,9 +181,8 @@ impl Export {
         };
         let path = self.out.clone().unwrap_or_else(|| "standard output".into());
         let failed = |source: io::Error| Failure::from(RunError::Output { path: path.clone(), source });
-        reader.all(&self.wanted.filter(), |entry| {
-            serde_json::to_writer(&mut into, &entry).map_err(io::Error::from).map_err(failed)?;
-            into.write_all(b"\n").map_err(failed)
+        trail.all(&self.wanted.filter(), |line| {
+            into.write_all(line).and_then(|()| into.write_all(b"\n")).map_err(failed)
         })?;
         into.flush().map_err(failed)?;
         Ok(0)

@@ -1,12 +1,15 @@
 //! `saggar doctor`: what this host can enforce, and how to get the rest.
 
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use clap::Args;
 use engine::{DockerReport, Engine, GuestUser, Report, Settings};
 
-use crate::failure::{Failure, print_json};
+use crate::failure::{Failure, print_json, unheard, visible};
 use crate::in_runtime;
+use crate::remote::{Content, Server};
 
 /// Show what this host can enforce, and how to get the rest
 #[derive(Debug, Args)]
@@ -14,6 +17,9 @@ use crate::in_runtime;
     after_help = "Example:\n  saggar doctor --json\n\nExit code: 0 if a default run would be carried out, 1 if it would be refused."
 )]
 pub(crate) struct Doctor {
+    /// Ask the server at this address, with the key in `SAGGAR_API_KEY`, about its host
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// Print the report as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -21,57 +27,67 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let engine = Engine::open(Settings::load(config)?)?;
-        let report = in_runtime(async { Ok(engine.examine().await) })?;
+        let report: Report = match &self.server {
+            Some(url) => Server::at(url)?.json("GET", "/v1/doctor", Content::Nothing)?,
+            None => {
+                let engine = Engine::open(Settings::load(config)?)?;
+                in_runtime(async { Ok(engine.examine().await) })?
+            }
+        };
         if self.json {
             print_json(&report)?;
         } else {
-            print(&report);
+            let shown: String = words(&report).chars().map(visible).collect();
+            io::stdout().lock().write_all(shown.as_bytes()).map_err(unheard)?;
         }
         Ok(u8::from(!report.ok))
     }
 }
 
-fn print(report: &Report) {
-    println!("saggar on Linux {}, backend {}\n", report.kernel, report.backend.name());
-    println!("layers");
+/// For people. What another host says of itself is shown, not obeyed.
+fn words(report: &Report) -> String {
+    // Writing into a text cannot fail.
+    let mut text = String::new();
+    let _ = writeln!(text, "saggar on Linux {}, backend {}\n", report.kernel, report.backend.name());
+    let _ = writeln!(text, "layers");
     for layer in &report.layers {
         let state = match (layer.on, layer.required) {
             (true, _) => "on",
             (false, true) => "OFF",
             (false, false) => "off",
         };
-        println!("  {state:3}  {}", layer.layer);
+        let _ = writeln!(text, "  {state:3}  {}", layer.layer);
         if let Some(why) = &layer.why {
-            println!("         why: {why}");
+            let _ = writeln!(text, "         why: {why}");
         }
         if let Some(remedy) = &layer.remedy {
-            println!("         remedy: {remedy}");
+            let _ = writeln!(text, "         remedy: {remedy}");
         }
     }
-    println!("\nlanguages");
+    let _ = writeln!(text, "\nlanguages");
     for language in &report.languages {
         let what = match (&language.version, &language.why) {
             (Some(version), Some(why)) => format!("{version}: {why}"),
             (Some(known), None) | (None, Some(known)) => known.clone(),
             (None, None) => "not asked".to_owned(),
         };
-        println!("  {:11} {what}", language.language);
+        let _ = writeln!(text, "  {:11} {what}", language.language);
         if let Some(program) = &language.program {
-            println!("              {program}");
+            let _ = writeln!(text, "              {program}");
         }
     }
     let users: Vec<&str> = report.sessions.users.iter().map(|user| name_of(*user)).collect();
-    println!("\nsessions\n  users       {}", users.join(", "));
-    for (word, text) in [("why", report.sessions.why), ("remedy", report.sessions.remedy)] {
-        if let Some(text) = text {
-            println!("         {word}: {text}");
+    let _ = writeln!(text, "\nsessions\n  users       {}", users.join(", "));
+    for (word, said) in [("why", &report.sessions.why), ("remedy", &report.sessions.remedy)] {
+        if let Some(said) = said {
+            let _ = writeln!(text, "         {word}: {said}");
         }
     }
-    println!("\nDocker");
-    print_docker(&report.docker);
+    let _ = writeln!(text, "\nDocker");
+    add_docker(&mut text, &report.docker);
     let verdict = if report.ok { "a default run is carried out" } else { "a default run is refused" };
-    println!("\n{verdict}");
+    let _ = writeln!(text, "\n{verdict}");
+    text
 }
 
 fn name_of(user: GuestUser) -> &'static str {
@@ -81,20 +97,20 @@ fn name_of(user: GuestUser) -> &'static str {
     }
 }
 
-fn print_docker(docker: &DockerReport) {
+fn add_docker(text: &mut String, docker: &DockerReport) {
     let version = docker.version.as_deref().unwrap_or("no daemon");
-    println!("  {:3}  {version} at {}", if docker.ok { "on" } else { "off" }, docker.host);
+    let _ = writeln!(text, "  {:3}  {version} at {}", if docker.ok { "on" } else { "off" }, docker.host);
     let missing: Vec<String> = docker.missing.iter().map(ToString::to_string).collect();
     let missing = (!missing.is_empty()).then(|| missing.join(", "));
-    for (word, text) in [
+    for (word, said) in [
         ("runtime", &docker.runtime),
         ("image", &docker.image),
         ("missing in its containers", &missing),
         ("why", &docker.why),
         ("remedy", &docker.remedy),
     ] {
-        if let Some(text) = text {
-            println!("         {word}: {text}");
+        if let Some(said) = said {
+            let _ = writeln!(text, "         {word}: {said}");
         }
     }
 }

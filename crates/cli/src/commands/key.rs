@@ -5,20 +5,24 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use engine::{Allowance, Engine, Entry, Kind, Settings};
-use server::{KeyInfo, KeySpec, Scopes, create_key, list_keys, revoke_key};
+use engine::{Allowance, Caller, Engine, Settings};
+use server::{KeyInfo, KeySpec, NewKey, Scopes, create_key, list_keys, record_key, revoke_key};
 use types::{Timestamp, parse_duration};
 
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
+use crate::remote::{Content, Server, broken, encode};
 use crate::table::print;
 
 /// Make, list and take back keys of the server
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  saggar key create --name ci --scope run,judge --per-minute 600\n  saggar key list\n  saggar key revoke ci\n\nA key is shown once, when it is made; only its hash is kept. Keys count at once, whether a server runs or not. Whoever\nhas one sees runs, sessions and snapshots made with it, and no others. The key of the first start is in `api-key` of\nthe state folder; it is for everything and not in this list."
+    after_help = "Examples:\n  saggar key create --name ci --scope run,judge --per-minute 600\n  saggar key list\n  saggar key revoke ci\n  saggar key create --server https://box.example.org --name guest --scope run\n\nA key is shown once, when it is made; only its hash is kept. Keys count at once, whether a server runs or not. Whoever\nhas one sees runs, sessions and snapshots made with it, and no others. The key of the first start is in `api-key` of\nthe state folder; it is for everything and not in this list."
 )]
 pub(crate) struct Key {
+    /// Ask the server at this address, with a key for `admin` in `SAGGAR_API_KEY`
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -95,23 +99,73 @@ impl Key {
     }
 
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let engine = Engine::open(Settings::load(config)?)?;
+        let keys = match &self.server {
+            Some(url) => Keys::Elsewhere(Server::at(url)?),
+            None => Keys::Here(Box::new(Engine::open(Settings::load(config)?)?)),
+        };
         match self.command {
-            Command::Create(create) => create.execute(&engine),
-            Command::List(list) => list.execute(&engine),
-            Command::Revoke(revoke) => revoke.execute(&engine),
+            Command::Create(create) => create.execute(&keys),
+            Command::List(list) => list.execute(&keys),
+            Command::Revoke(revoke) => revoke.execute(&keys),
         }
     }
 }
 
+/// Whose keys: those of this state folder, or a server's.
+enum Keys {
+    Here(Box<Engine>),
+    Elsewhere(Server),
+}
+
+impl Keys {
+    fn create(&self, spec: KeySpec) -> Result<NewKey, Failure> {
+        match self {
+            Self::Here(engine) => {
+                let made = create_key(engine.state(), spec)?;
+                record(engine, &made.info, "created")?;
+                Ok(made)
+            }
+            Self::Elsewhere(server) => {
+                let json = serde_json::to_vec(&spec).map_err(|error| broken(error.into()))?;
+                server.json("POST", "/v1/keys", Content::Json(json))
+            }
+        }
+    }
+
+    fn list(&self) -> Result<Vec<KeyInfo>, Failure> {
+        match self {
+            Self::Here(engine) => Ok(list_keys(engine.state())?),
+            Self::Elsewhere(server) => server.json("GET", "/v1/keys", Content::Nothing),
+        }
+    }
+
+    fn revoke(&self, name: &str) -> Result<KeyInfo, Failure> {
+        match self {
+            Self::Here(engine) => {
+                let revoked = revoke_key(engine.state(), name)?;
+                record(engine, &revoked, "revoked")?;
+                Ok(revoked)
+            }
+            Self::Elsewhere(server) => {
+                let path = format!("/v1/keys/{}", encode(name).replace('/', "%2F"));
+                server.json("DELETE", &path, Content::Nothing)
+            }
+        }
+    }
+}
+
+fn record(engine: &Engine, key: &KeyInfo, act: &str) -> Result<(), Failure> {
+    let caller = Caller { name: "local".to_owned(), ..Caller::default() };
+    in_runtime(async { Ok(record_key(engine, &caller, key, act).await?) })
+}
+
 impl Create {
-    fn execute(self, engine: &Engine) -> Result<u8, Failure> {
+    fn execute(self, keys: &Keys) -> Result<u8, Failure> {
         let Self { per_minute, burst, concurrent, per_day, .. } = self;
         let own = Allowance { per_minute, burst, concurrent, per_day };
         let allowance = (own != Allowance::default()).then_some(own);
-        let spec = KeySpec { name: self.name, scopes: self.scope, valid: self.expires, allowance };
-        let made = create_key(engine.state(), spec)?;
-        record(engine, &made.info, "created")?;
+        let valid_ms = self.expires.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let made = keys.create(KeySpec { name: self.name, scopes: self.scope, valid_ms, allowance })?;
         if self.json {
             print_json(&made)?;
         } else {
@@ -122,8 +176,8 @@ impl Create {
 }
 
 impl List {
-    fn execute(&self, engine: &Engine) -> Result<u8, Failure> {
-        let keys = list_keys(engine.state())?;
+    fn execute(&self, keys: &Keys) -> Result<u8, Failure> {
+        let keys = keys.list()?;
         if self.json {
             print_json(&keys)?;
             return Ok(0);
@@ -154,9 +208,8 @@ fn shown(milliseconds: u64) -> String {
 }
 
 impl Revoke {
-    fn execute(self, engine: &Engine) -> Result<u8, Failure> {
-        let revoked = revoke_key(engine.state(), &self.id)?;
-        record(engine, &revoked, "revoked")?;
+    fn execute(self, keys: &Keys) -> Result<u8, Failure> {
+        let revoked = keys.revoke(&self.id)?;
         if self.json {
             print_json(&revoked)?;
         } else {
@@ -164,17 +217,4 @@ impl Revoke {
         }
         Ok(0)
     }
-}
-
-/// In the trail it is named by its id; the key itself is nowhere.
-fn record(engine: &Engine, key: &KeyInfo, act: &str) -> Result<(), Failure> {
-    let details = serde_json::json!({ "name": key.name, "scopes": key.scopes, "allowance": key.allowance });
-    let entry = Entry {
-        id: key.id.clone(),
-        kind: Kind::Key,
-        caller: "local".to_owned(),
-        outcome: act.to_owned(),
-        details: details.to_string(),
-    };
-    in_runtime(async { Ok(engine.audit().record(entry).await?) })
 }

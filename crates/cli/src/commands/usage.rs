@@ -10,6 +10,7 @@ use engine::{Engine, RunError, Settings};
 use types::parse_duration;
 
 use crate::failure::{Failure, print_json};
+use crate::remote::{Content, Server, query};
 
 /// Show what models have cost
 #[derive(Debug, Args)]
@@ -20,6 +21,9 @@ pub(crate) struct Usage {
     /// Only calls that are not older, such as 30m, 24h or 7d
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     since: Option<Duration>,
+    /// Ask the server at this address, with the key in `SAGGAR_API_KEY`, what its models have cost
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// Print the sums as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -27,10 +31,17 @@ pub(crate) struct Usage {
 
 impl Usage {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let engine = Engine::open(Settings::load(config)?)?;
-        // Before the beginning of time is since ever.
-        let since = self.since.and_then(|span| SystemTime::now().checked_sub(span));
-        let report = engine.ledger()?.report(since).map_err(RunError::from)?;
+        let report = match &self.server {
+            Some(url) => {
+                let since = self.since.map(|span| format!("{}ms", span.as_millis()));
+                Server::at(url)?.json("GET", &format!("/v1/usage{}", query(&[("since", since)])), Content::Nothing)?
+            }
+            None => {
+                // Before the beginning of time is since ever.
+                let since = self.since.and_then(|span| SystemTime::now().checked_sub(span));
+                Engine::open(Settings::load(config)?)?.ledger()?.report(since).map_err(RunError::from)?
+            }
+        };
         if self.json {
             print_json(&report)?;
         } else {

@@ -1,7 +1,7 @@
 //! What is written, and what is read back.
 
-use serde::Serialize;
 use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use types::Timestamp;
 
@@ -106,6 +106,35 @@ impl Record {
     pub fn hash_hex(&self) -> String {
         crate::id::hex(&self.hash)
     }
+}
+
+/// An entry as it was told.
+#[derive(Deserialize)]
+struct Told {
+    seq: i64,
+    time: Timestamp,
+    id: String,
+    kind: String,
+    caller: String,
+    outcome: String,
+    details: Box<RawValue>,
+    hash: String,
+}
+
+impl<'de> Deserialize<'de> for Record {
+    /// Byte by byte as it was told: what was no JSON came as a text.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Told { seq, time, id, kind, caller, outcome, details, hash } = Told::deserialize(deserializer)?;
+        let details = serde_json::from_str(details.get()).unwrap_or_else(|_| details.get().to_owned());
+        let hash = bytes(&hash).ok_or_else(|| serde::de::Error::custom("`hash` is no hash"))?;
+        Ok(Self { seq, time, id, kind, caller, outcome, details, hash })
+    }
+}
+
+/// Of hex digits: an entry that was changed may have any number of them.
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    (0..hex.len()).step_by(2).map(pair).collect()
 }
 
 impl Serialize for Record {

@@ -2,7 +2,7 @@
 
 use rusqlite::types::ValueRef;
 use rusqlite::{ErrorCode, Row};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::chain::Hash;
 use super::entry::Record;
@@ -12,7 +12,7 @@ use super::reader::{COLUMNS, Reader, record};
 use super::schema;
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainReport {
     /// Whether all of it is as it was written.
     pub ok: bool,
@@ -27,7 +27,7 @@ pub struct ChainReport {
 }
 
 /// An entry that is not as it was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bad {
     /// Its number.
     pub seq: i64,

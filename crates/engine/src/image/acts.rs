@@ -1,5 +1,6 @@
 //! What people do with images, each with its entry in the audit trail.
 
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::{Image, ImageError, Images, Imported};
@@ -27,10 +28,31 @@ impl Engine {
         Ok(imported?)
     }
 
+    /// Imports an image that somebody sends: as `name`, else as what it calls itself, else as `default`. It is read on a
+    /// thread of its own.
+    pub async fn import_sent_image(
+        &self,
+        caller: &Caller,
+        name: Option<String>,
+        default: Option<String>,
+        archive: impl Read + Send + 'static,
+    ) -> Result<Imported, RunError> {
+        let _pass = self.admit(caller, "import").await?;
+        self.audit().ready().await?;
+        let images = self.images()?;
+        let read =
+            tokio::task::spawn_blocking(move || images.import_sent(archive, name.as_deref(), default.as_deref()));
+        let imported = read.await.unwrap_or_else(|error| Err(ImageError::Records(io::Error::other(error))));
+        self.note(caller, "imported", imported.as_ref().map(|imported| &imported.image)).await?;
+        Ok(imported?)
+    }
+
     /// Removes an image, and those of its layers that nothing else refers to.
     pub async fn remove_image(&self, caller: &Caller, name: &str) -> Result<Image, RunError> {
         self.audit().ready().await?;
-        let removed = self.images()?.remove(name);
+        let (images, name) = (self.images()?, name.to_owned());
+        let removing = tokio::task::spawn_blocking(move || images.remove(&name));
+        let removed = removing.await.unwrap_or_else(|error| Err(ImageError::Records(io::Error::other(error))));
         self.note(caller, "removed", removed.as_ref()).await?;
         Ok(removed?)
     }

@@ -128,7 +128,7 @@ impl Read for Section<'_> {
 }
 
 /// Copies no more than the budget allows.
-fn copy_within(from: &mut dyn Read, to: &mut File, budget: &mut Budget) -> Result<(), ImageError> {
+pub(super) fn copy_within(from: &mut dyn Read, to: &mut File, budget: &mut Budget) -> Result<(), ImageError> {
     let mut buffer = vec![0; 128 << 10];
     loop {
         let read = from.read(&mut buffer).map_err(ImageError::Archive)?;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::ops::ControlFlow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use types::{ExecRequest, FileContent, InputFile, Limits, LimitsSpec, Network, Outcome, Policy, RelPath};
 
 use super::sources::Sources;
@@ -38,13 +38,17 @@ const INODES: u64 = 1_000_000;
 const MOST_TOLD: usize = 100;
 
 /// What to build.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+///
+/// Its written form is that of a request. Where packages come from is no part of one: only the owner of the machine names
+/// addresses, because a build may reach those that are private.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Build {
     /// What to call it.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub name: String,
     /// The image to begin with; the host's system folders if absent.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub from: Option<String>,
     /// A whole root of the host's own distribution to begin with, in place of an image.
     pub system: Option<System>,
@@ -55,14 +59,16 @@ pub struct Build {
     /// Node packages, as npm takes them.
     pub npm: Vec<String>,
     /// Where they come from.
+    #[serde(skip_deserializing)]
     pub sources: Sources,
     /// Whether to install again what is there already.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub fresh: bool,
 }
 
 /// A root that is made from the packages of a distribution.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct System {
     /// The major version of the Node that it gets.
     pub node: Option<String>,
@@ -118,7 +124,7 @@ impl Engine {
         let base = build.from.as_deref().map(|name| images.hold(name)).transpose()?;
         let is_whole = build.system.is_some() || base.as_ref().is_some_and(|held| held.image.base == Base::Own);
         if !build.apt.is_empty() && !is_whole {
-            return Err(ImageError::Build("Debian packages need an image to be installed in".to_owned()).into());
+            return Err(ImageError::Order("Debian packages need an image to be installed in".to_owned()).into());
         }
         let recipe = self.recipe_of(&build, base.as_ref().map(|held| &held.image));
         let layer = match images.built(&recipe)?.filter(|_| !build.fresh) {
@@ -193,7 +199,10 @@ impl Engine {
         match (&result.outcome, archive.file.take()) {
             (Outcome::Exited { code: 0 }, Some(mut file)) => {
                 io::Seek::rewind(&mut file).map_err(ImageError::Records)?;
-                Ok(images.layer_of_tar(file, &format!("built for {}", build.name), Some(recipe))?)
+                let (images, note) = (images.clone(), format!("built for {}", build.name));
+                let unpacked = tokio::task::spawn_blocking(move || images.layer_of_tar(file, &note, Some(recipe)));
+                let lost = |error| ImageError::Records(io::Error::other(error));
+                Ok(unpacked.await.map_err(lost)??)
             }
             (Outcome::Exited { code: 0 }, None) => Err(failed("the installers left nothing behind".to_owned())),
             (outcome, _) => {
@@ -230,22 +239,22 @@ impl Build {
         let wrong = |word: &&String| word.is_empty() || word.starts_with('-') || word.chars().any(char::is_control);
         if let Some(word) = self.apt.iter().chain(&self.pip).chain(&self.npm).find(wrong) {
             let shown: String = word.chars().take(100).filter(|c| !c.is_control()).collect();
-            return Err(ImageError::Build(format!("`{shown}` is no package")));
+            return Err(ImageError::Order(format!("`{shown}` is no package")));
         }
         if let Some(system) = &self.system {
             if self.from.is_some() || !self.pip.is_empty() || !self.npm.is_empty() {
                 let why =
                     "a root of its own begins with no image; packages of Python and Node go on top of it, with `from`";
-                return Err(ImageError::Build(why.to_owned()));
+                return Err(ImageError::Order(why.to_owned()));
             }
             let is_version = |text: &String| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             if !system.node.as_ref().is_none_or(is_version) {
-                return Err(ImageError::Build("a Node is named by its major version, such as 22".to_owned()));
+                return Err(ImageError::Order("a Node is named by its major version, such as 22".to_owned()));
             }
             return Ok(());
         }
         if self.apt.is_empty() && self.pip.is_empty() && self.npm.is_empty() {
-            return Err(ImageError::Build("there is nothing to install".to_owned()));
+            return Err(ImageError::Order("there is nothing to install".to_owned()));
         }
         Ok(())
     }

@@ -57,7 +57,10 @@ pub enum ImageError {
         /// Why.
         source: io::Error,
     },
-    /// An image cannot be built.
+    /// What to build cannot be meant so.
+    #[error("the image cannot be built: {0}")]
+    Order(String),
+    /// The packages cannot be had.
     #[error("the image cannot be built: {0}")]
     Build(String),
     /// The records of images cannot be read or written.
@@ -73,7 +76,7 @@ impl ImageError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Name(_) => ErrorCode::InvalidRequest,
+            Self::Name(_) | Self::Order(_) => ErrorCode::InvalidRequest,
             Self::Missing(_) => ErrorCode::NotFound,
             Self::Source { .. }
             | Self::Archive(_)
@@ -81,7 +84,7 @@ impl ImageError {
             | Self::Manifest(_)
             | Self::Digest(_)
             | Self::TooLarge { .. } => ErrorCode::InputUnreadable,
-            Self::Build(_) => ErrorCode::SandboxFailed,
+            Self::Build(_) => ErrorCode::BuildFailed,
             Self::Write { .. } | Self::Records(_) => ErrorCode::StateUnwritable,
             Self::Layer(error) => error.code(),
         }
@@ -104,7 +107,7 @@ impl ImageError {
             Self::Write { .. } | Self::Records(_) => {
                 "check the state folder's permissions and free space; `saggar prune` makes room"
             }
-            Self::Build(_) => {
+            Self::Order(_) | Self::Build(_) => {
                 "`saggar image build --help` has examples; --from names an image, --index-url, --proxy and --ca-bundle say \
                  where packages come from"
             }

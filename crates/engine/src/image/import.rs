@@ -1,12 +1,12 @@
 //! Making an image of what somebody has: a root file system as a folder or a tar, an OCI layout, a `docker save` archive.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::archive::Parts;
+use super::archive::{Parts, copy_within};
 use super::budget::Budget;
 use super::manifest::{self, Described, Part};
 use super::tree::Tree;
@@ -14,7 +14,7 @@ use super::{Base, Image, ImageError, Images, check_name, compress, folder, now, 
 use crate::layers::{Draft, Held, LayerName, LayerRecord};
 
 /// An image that was imported.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Imported {
     /// The image.
     #[serde(flatten)]
@@ -53,23 +53,29 @@ impl Images {
                 None => import.folder(source)?,
             }
         } else {
-            let draft = self.store.draft()?;
-            let parts = Parts::of_tar(File::open(source).map_err(unreadable)?, &draft)?;
-            if let Some(described) = manifest::describe(&parts)? {
-                import.layered(&parts, described, progress)?
-            } else {
-                let Some(whole) = parts.whole() else { return Err(unreadable(io::ErrorKind::InvalidInput.into())) };
-                import.tar(self.store.draft()?, whole, &source.display().to_string(), None, progress)?;
-                Described::nameless()
-            }
+            let file = File::open(source).map_err(unreadable)?;
+            import.archive(file, &self.store.draft()?, &source.display().to_string(), progress)?
         };
-        let own = described.name.filter(|own| check_name(own).is_ok());
-        let stem = || source.file_name()?.to_str()?.split('.').next().map(str::to_owned);
-        let name = name.map(str::to_owned).or(own).or_else(stem).unwrap_or_default();
-        check_name(&name)?;
-        let image = Image::new(&name, Base::Own, &import.layers, described.env, source.display().to_string());
-        self.put(&image)?;
-        Ok(Imported { image, left_out: import.left_out })
+        let stem = source.file_name().and_then(|name| name.to_str()?.split('.').next());
+        import.finish(described, name, stem, source.display().to_string())
+    }
+
+    /// Imports what somebody sends: a tar, whole on disk before anything is made of it, and gone after that.
+    pub(crate) fn import_sent(
+        &self,
+        mut archive: impl Read,
+        name: Option<&str>,
+        default: Option<&str>,
+    ) -> Result<Imported, ImageError> {
+        name.map_or(Ok(()), check_name)?;
+        let mut import =
+            Import { images: self, budget: Budget::default(), left_out: 0, held: Vec::new(), layers: Vec::new() };
+        let draft = self.store.draft()?;
+        let mut file = draft.scratch("sent.tar")?;
+        copy_within(&mut archive, &mut file, &mut Budget::default())?;
+        file.rewind().map_err(ImageError::Archive)?;
+        let described = import.archive(file, &draft, "sent", &mut |_| {})?;
+        import.finish(described, name, default, "sent".to_owned())
     }
 }
 
@@ -92,6 +98,39 @@ impl Images {
 }
 
 impl Import<'_> {
+    /// A tar: of an image that describes itself, or of one root.
+    fn archive(
+        &mut self,
+        file: File,
+        draft: &Draft,
+        note: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Described, ImageError> {
+        let parts = Parts::of_tar(file, draft)?;
+        if let Some(described) = manifest::describe(&parts)? {
+            return self.layered(&parts, described, progress);
+        }
+        let Some(whole) = parts.whole() else { return Err(ImageError::Archive(io::ErrorKind::InvalidInput.into())) };
+        self.tar(self.images.store.draft()?, whole, note, None, progress)?;
+        Ok(Described::nameless())
+    }
+
+    /// The image itself, by the name that it was given, that it has, or that its file has.
+    fn finish(
+        self,
+        described: Described,
+        name: Option<&str>,
+        stem: Option<&str>,
+        source: String,
+    ) -> Result<Imported, ImageError> {
+        let own = described.name.filter(|own| check_name(own).is_ok());
+        let name = name.map(str::to_owned).or(own).or_else(|| stem.map(str::to_owned)).unwrap_or_default();
+        check_name(&name)?;
+        let image = Image::new(&name, Base::Own, &self.layers, described.env, source);
+        self.images.put(&image)?;
+        Ok(Imported { image, left_out: self.left_out })
+    }
+
     /// A root file system that lies in a folder.
     fn folder(&mut self, source: &Path) -> Result<Described, ImageError> {
         let draft = self.images.store.draft()?;

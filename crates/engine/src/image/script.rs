@@ -15,7 +15,7 @@ pub(super) fn dependencies(code: &[u8]) -> Result<Option<Vec<String>>, ImageErro
     let Ok(code) = std::str::from_utf8(code) else { return Ok(None) };
     let Some(block) = block(code)? else { return Ok(None) };
     let wrong =
-        |error: toml::de::Error| ImageError::Build(format!("the script's metadata is wrong: {}", error.message()));
+        |error: toml::de::Error| ImageError::Order(format!("the script's metadata is wrong: {}", error.message()));
     let metadata: Metadata = toml::from_str(&block).map_err(wrong)?;
     Ok(Some(metadata.dependencies).filter(|dependencies| !dependencies.is_empty()))
 }
@@ -29,7 +29,7 @@ fn block(code: &str) -> Result<Option<String>, ImageError> {
             continue;
         }
         if found.is_some() {
-            return Err(ImageError::Build("the script has two blocks of metadata".to_owned()));
+            return Err(ImageError::Order("the script has two blocks of metadata".to_owned()));
         }
         let comment: Vec<&str> = lines.clone().take_while(|line| *line == "#" || line.starts_with("# ")).collect();
         let Some(end) = comment.iter().rposition(|line| line.trim_end() == "# ///") else { continue };

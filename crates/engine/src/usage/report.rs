@@ -1,9 +1,9 @@
 //! What the books add up to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Sums over calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 pub struct Totals {
     /// Every try, answered or not.
     pub calls: u64,
@@ -61,7 +61,7 @@ impl Serialize for Totals {
 }
 
 /// The sums of one component and model.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// Who asked: `review`, `evolve`.
     pub component: String,
@@ -73,7 +73,7 @@ pub struct Line {
 }
 
 /// What models have cost.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// By component and model, in that order.
     pub lines: Vec<Line>,

@@ -9,17 +9,16 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{get, post};
 use evals::jobs::{JobError, Order};
 
 pub(crate) use desk::{Counts, Desk};
 
 use crate::error::Refusal;
+use crate::following::{accepted, as_json, told};
 use crate::http::{Shared, json, read, wants_events};
 use crate::identity::Identity;
-use crate::runs::heard;
 
 /// How long whoever takes a job back waits for its end.
 const END_TIME: Duration = Duration::from_secs(10);
@@ -45,15 +44,7 @@ async fn begin(State(shared): State<Arc<Shared>>, identity: Identity, request: R
     // Whoever asks too much is told now, not when he comes back.
     shared.engine.admit(&identity.caller, "job").await?;
     let job = shared.jobs.begin(&identity.caller, order.kind(), &body, work)?;
-    let mut response = if streamed {
-        job.log().replay(0)
-    } else {
-        (StatusCode::ACCEPTED, [(header::CONTENT_TYPE, "application/json")], job.json()).into_response()
-    };
-    if let Ok(place) = HeaderValue::try_from(format!("/v1/jobs/{}", job.id)) {
-        response.headers_mut().insert(header::LOCATION, place);
-    }
-    Ok(response)
+    Ok(accepted(&format!("/v1/jobs/{}", job.id), job.log(), job.json(), streamed))
 }
 
 async fn list(State(shared): State<Arc<Shared>>, identity: Identity) -> Result<Response, Refusal> {
@@ -67,10 +58,7 @@ async fn show(
     request: Request,
 ) -> Result<Response, Refusal> {
     let job = shared.jobs.get(&identity.caller, &id)?;
-    if wants_events(request.headers()) {
-        return Ok(job.log().replay(heard(&request)?));
-    }
-    Ok(([(header::CONTENT_TYPE, "application/json")], job.json()).into_response())
+    told(&request, job.log(), job.json())
 }
 
 /// Takes a job back, and forgets one that has ended.
@@ -86,5 +74,5 @@ async fn cancel(
     } else {
         shared.jobs.forget(&job);
     }
-    Ok(([(header::CONTENT_TYPE, "application/json")], job.json()).into_response())
+    Ok(as_json(job.json()))
 }

@@ -5,9 +5,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use engine::{Allowance, new_id};
+use engine::{Allowance, AuditError, Caller, Engine, Entry as AuditEntry, Kind, new_id};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -71,14 +71,15 @@ impl KeyError {
 }
 
 /// A key to make.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct KeySpec {
     /// For people.
     pub name: String,
     /// What it is for.
     pub scopes: Scopes,
-    /// How long it is valid; for ever if absent.
-    pub valid: Option<Duration>,
+    /// How long it is valid, in milliseconds; for ever if absent.
+    pub valid_ms: Option<u64>,
     /// What it may, if not what all of them may.
     pub allowance: Option<Allowance>,
 }
@@ -111,7 +112,7 @@ impl KeyInfo {
 }
 
 /// A key that was just made.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewKey {
     /// What is kept of it.
     #[serde(flatten)]
@@ -144,7 +145,7 @@ pub fn create_key(state: &Path, spec: KeySpec) -> Result<NewKey, KeyError> {
     }
     let key = format!("{PREFIX}{}", random_hex::<DIGITS>());
     let (created_ms, id) = (now(), new_id("key"));
-    let expires_ms = spec.valid.map(|time| created_ms.saturating_add(milliseconds(time)));
+    let expires_ms = spec.valid_ms.map(|time| created_ms.saturating_add(time));
     let KeySpec { name, scopes, allowance, .. } = spec;
     let info = KeyInfo { id, name, scopes, created_ms, expires_ms, revoked_ms: None, allowance };
     let entry = Entry { sha256: hash(key.as_bytes()), info: info.clone() };
@@ -177,6 +178,19 @@ pub fn revoke_key(state: &Path, name: &str) -> Result<KeyInfo, KeyError> {
             _ => Err(KeyError::Several(name.to_owned())),
         }
     })
+}
+
+/// In the trail a key is named by its id; the key itself is nowhere.
+pub async fn record_key(engine: &Engine, caller: &Caller, key: &KeyInfo, act: &str) -> Result<(), AuditError> {
+    let details = serde_json::json!({ "name": key.name, "scopes": key.scopes, "allowance": key.allowance });
+    let entry = AuditEntry {
+        id: key.id.clone(),
+        kind: Kind::Key,
+        caller: caller.name.clone(),
+        outcome: act.to_owned(),
+        details: details.to_string(),
+    };
+    engine.audit().record(entry).await
 }
 
 /// Where they are kept.
@@ -234,10 +248,6 @@ fn write(state: &Path, path: &Path, file: &File) -> io::Result<()> {
     written
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     u64::try_from(Timestamp::from(SystemTime::now()).0 / 1000).unwrap_or(0)
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -93,8 +93,6 @@ fn stamp(path: &Path) -> Option<Stamp> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::identity::{Scope, Scopes};
     use crate::keys::{KeySpec, create_key, list_keys, revoke_key};
@@ -143,7 +141,7 @@ mod tests {
     fn keys_end_by_themselves_and_names_are_not_guessed_at() {
         let state = state("ends");
         let ring = Ring::open(&state).unwrap();
-        let gone = KeySpec { valid: Some(Duration::ZERO), ..spec("a", &[Scope::Run]) };
+        let gone = KeySpec { valid_ms: Some(0), ..spec("a", &[Scope::Run]) };
         let key = create_key(&state, gone).unwrap();
         assert!(ring.identify(key.key.as_bytes()).is_none());
         for _ in 0..2 {

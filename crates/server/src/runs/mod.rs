@@ -10,8 +10,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
 use axum::routing::{get, post};
 use engine::{Admission, Caller, Delivery, Output, RunError};
 use types::{ErrorCode, ExecRequest, ExecResult, Outcome};
@@ -19,10 +19,10 @@ use types::{ErrorCode, ExecRequest, ExecResult, Outcome};
 use crate::activity::{Underway, turned};
 use crate::error::Refusal;
 use crate::events::{Events, Teller};
+use crate::following::{accepted, as_json, told};
 use crate::http::{READER_PATIENCE, Shared, caller, event_stream, json, read, unspeakable, wants_events};
 use crate::identity::Identity;
 use crate::outlet::Outlet;
-use crate::query::Query;
 
 pub(crate) use log::Log;
 pub(crate) use registry::Registry;
@@ -56,7 +56,7 @@ async fn run(State(shared): State<Arc<Shared>>, request: Request) -> Result<Resp
             let result = carry_out(&shared, &caller, request, None, &going).await?;
             let json = written(&result)?;
             going.end(json.clone());
-            Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+            Ok(as_json(json))
         }
     }
 }
@@ -94,17 +94,9 @@ async fn background(
         let _pass = pass;
         tell(shared, caller, request, underway, going, teller).await;
     });
-    let mut response = if streamed {
-        Arc::clone(&record.log).replay(0)
-    } else {
-        let json = (StatusCode::ACCEPTED, [(header::CONTENT_TYPE, "application/json")], record.json());
-        json.into_response()
-    };
-    let headers = response.headers_mut();
-    headers.insert("preference-applied", HeaderValue::from_static("respond-async"));
-    if let Ok(place) = HeaderValue::try_from(format!("/v1/runs/{}", record.id)) {
-        headers.insert(header::LOCATION, place);
-    }
+    let place = format!("/v1/runs/{}", record.id);
+    let mut response = accepted(&place, Arc::clone(&record.log), record.json(), streamed);
+    response.headers_mut().insert("preference-applied", HeaderValue::from_static("respond-async"));
     Ok(response)
 }
 
@@ -179,20 +171,7 @@ async fn show(
     request: Request,
 ) -> Result<Response, Refusal> {
     let record = shared.known.get(&identity.caller, &id)?;
-    if wants_events(request.headers()) {
-        return Ok(Arc::clone(&record.log).replay(heard(&request)?));
-    }
-    Ok(([(header::CONTENT_TYPE, "application/json")], record.json()).into_response())
-}
-
-/// The number of the last event that a client has.
-pub(crate) fn heard(request: &Request) -> Result<u64, Refusal> {
-    let header = request.headers().get("last-event-id").map(|value| value.to_str().unwrap_or("?").to_owned());
-    let Some(text) = header.or_else(|| Query::of(request).get("offset")) else { return Ok(0) };
-    text.trim().parse().map_err(|_| {
-        let hint = "send the `id` of the last event that you have, as `Last-Event-ID` or `?offset=`";
-        Refusal::new(ErrorCode::InvalidRequest, "the offset is no number", hint)
-    })
+    told(&request, Arc::clone(&record.log), record.json())
 }
 
 /// Takes a run back, and forgets one that has ended.
@@ -208,7 +187,7 @@ async fn cancel(
     } else {
         shared.known.forget(&record);
     }
-    Ok(([(header::CONTENT_TYPE, "application/json")], record.json()).into_response())
+    Ok(as_json(record.json()))
 }
 
 #[cfg(test)]

@@ -109,13 +109,13 @@ impl HttpBody for Outgoing {
 const QUEUE: usize = 4;
 
 /// A request's body for somebody who waits for disks.
-pub(super) struct Slow {
+pub(crate) struct Slow {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
     rest: io::Cursor<Vec<u8>>,
 }
 
 impl Slow {
-    pub(super) fn new(mut body: Incoming) -> Self {
+    pub(crate) fn new(mut body: Incoming) -> Self {
         let (sender, pieces) = mpsc::channel(QUEUE);
         tokio::spawn(async move {
             loop {

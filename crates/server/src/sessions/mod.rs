@@ -6,7 +6,7 @@ mod processes;
 mod snapshots;
 mod terminal;
 
-pub(crate) use body::{Incoming, Outgoing};
+pub(crate) use body::{Incoming, Outgoing, Slow};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,15 +1,15 @@
 //! Findings as SARIF 2.1.0, which editors and code hosts show beside the code.
 
-use policy::{Report, Rule};
+use policy::Rule;
 use serde_json::{Value, json};
-use types::{Finding, Severity};
+use types::{CheckResult, Finding, Severity};
 
 /// The log of one check. `name` is the file as the caller named it.
-pub(super) fn log(report: &Report, name: &str) -> Value {
+pub(super) fn log(checked: &CheckResult, name: &str) -> Value {
     // Own rules are known by their findings only.
     let rules: Vec<Value> =
-        policy::rules().filter(|rule| report.findings.iter().any(|found| found.rule == rule.id)).map(rule).collect();
-    let results: Vec<Value> = report.findings.iter().map(|finding| result(finding, name)).collect();
+        policy::rules().filter(|rule| checked.findings.iter().any(|found| found.rule == rule.id)).map(rule).collect();
+    let results: Vec<Value> = checked.findings.iter().map(|finding| result(finding, name)).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use engine::{Checked, RunError};
-use types::Finding;
+use engine::RunError;
+use types::{CheckResult, Finding};
 
 use crate::failure::{Failure, visible};
 
@@ -12,11 +12,11 @@ use crate::failure::{Failure, visible};
 const WIDTH: usize = 120;
 
 /// Prints every finding with its line, and what follows from them.
-pub(super) fn print(checked: &Checked, code: &[u8], name: &str) -> Result<(), Failure> {
+pub(super) fn print(checked: &CheckResult, code: &[u8], name: &str) -> Result<(), Failure> {
     let source = String::from_utf8_lossy(code);
     let lines: Vec<&str> = source.lines().collect();
     let mut text = String::new();
-    for finding in &checked.report.findings {
+    for finding in &checked.findings {
         one(&mut text, finding, &lines, name);
     }
     text.push_str(&verdict(checked));
@@ -54,15 +54,15 @@ fn around(line: &str, column: usize) -> (String, usize) {
     (part, column - start)
 }
 
-fn verdict(checked: &Checked) -> String {
-    let (report, policy) = (&checked.report, checked.policy.name());
-    match &report.refused_by {
-        Some(rule) => format!("refused under policy {policy} by {rule}: {} points\n", report.points),
-        None if report.syntax_error.is_some() => "the code cannot be parsed\n".to_owned(),
+fn verdict(checked: &CheckResult) -> String {
+    let policy = checked.policy.name();
+    match &checked.refused_by {
+        Some(rule) => format!("refused under policy {policy} by {rule}: {} points\n", checked.points),
+        None if checked.syntax_error.is_some() => "the code cannot be parsed\n".to_owned(),
         None => format!(
             "nothing blocks under policy {policy}: {} findings, {} points\n",
-            report.findings.len(),
-            report.points
+            checked.findings.len(),
+            checked.points
         ),
     }
 }

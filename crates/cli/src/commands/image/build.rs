@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use engine::{Build as Order, Engine, Output, Sources, Stream, System};
+use engine::{Build as Order, Output, Sources, Stream, System};
 use indicatif::ProgressBar;
 
-use super::{caller, short};
+use super::{Place, away, caller, short};
 use crate::failure::{Failure, print_json, visible};
 use crate::in_runtime;
 use crate::table::{bytes, print};
@@ -65,14 +65,19 @@ pub(super) struct Build {
 }
 
 impl Build {
-    pub(super) fn execute(self, engine: &Engine) -> Result<u8, Failure> {
+    pub(super) fn execute(self, place: &Place) -> Result<u8, Failure> {
         let Self { name, from, system, node, apt, pip, npm, index_url, npm_registry, apt_mirror, proxy, .. } = self;
         let Self { ca_bundle, fresh, json, .. } = self;
         let sources = Sources { index_url, npm_registry, apt_mirror, proxy, ca_bundle };
         let system = system.then_some(System { node });
         let order = Order { name, from, system, apt, pip, npm, sources, fresh };
         let mut said = Said::new();
-        let built = in_runtime(async { Ok(engine.build_image(&caller(), order, Some(&mut said)).await?) });
+        let built = match place {
+            Place::Here(engine) => {
+                in_runtime(async { Ok(engine.build_image(&caller(), order, Some(&mut said)).await?) })
+            }
+            Place::Elsewhere(server) => away::build(server, &order, &mut said),
+        };
         said.bar.finish_and_clear();
         let image = built?;
         if json {

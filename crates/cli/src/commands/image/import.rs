@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
-use engine::Engine;
+use engine::Imported;
 use indicatif::ProgressBar;
 
-use super::{caller, short};
+use super::{Place, away, caller, short};
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
 use crate::table::{bytes, print};
@@ -33,8 +33,12 @@ pub(super) struct Import {
 }
 
 impl Import {
-    pub(super) fn execute(self, engine: &Engine) -> Result<u8, Failure> {
+    pub(super) fn execute(self, place: &Place) -> Result<u8, Failure> {
         let name = self.name.or(self.named);
+        let engine = match place {
+            Place::Here(engine) => engine,
+            Place::Elsewhere(server) => return told(&away::import(server, &self.source, name)?, self.json),
+        };
         let bar = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         let mut read = 0;
         let mut progress = |more: u64| {
@@ -46,17 +50,20 @@ impl Import {
             Ok(engine.import_image(&caller(), &self.source, name.as_deref(), &mut progress).await?)
         });
         bar.finish_and_clear();
-        let imported = imported?;
-        if self.json {
-            print_json(&imported)?;
-            return Ok(0);
-        }
-        let image = &imported.image;
-        let size = bytes(image.bytes);
-        print(&[], &[], &format!("{}  {}  {} layers, {size}", image.name, short(&image.id), image.layers.len()))?;
-        if imported.left_out > 0 {
-            eprintln!("saggar: {} device nodes, pipes and sockets were left out", imported.left_out);
-        }
-        Ok(0)
+        told(&imported?, self.json)
     }
+}
+
+fn told(imported: &Imported, json: bool) -> Result<u8, Failure> {
+    if json {
+        print_json(imported)?;
+        return Ok(0);
+    }
+    let image = &imported.image;
+    let size = bytes(image.bytes);
+    print(&[], &[], &format!("{}  {}  {} layers, {size}", image.name, short(&image.id), image.layers.len()))?;
+    if imported.left_out > 0 {
+        eprintln!("saggar: {} device nodes, pipes and sockets were left out", imported.left_out);
+    }
+    Ok(0)
 }

@@ -1,5 +1,6 @@
 //! `saggar image`: what a sandbox is made from.
 
+mod away;
 mod build;
 mod import;
 
@@ -12,14 +13,18 @@ use engine::{Caller, Engine, Image as Kept, Settings};
 
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
+use crate::remote::{Content, Server, query};
 use crate::table::{age, bytes, print};
 
 /// Import, build, list and remove images: what a sandbox's root is made from
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  docker save python:3.12-slim -o python.tar && saggar image import python.tar python\n  saggar image build data --pip numpy,pandas\n  saggar image list\n  saggar run --image python -c 'print(1)'\n  saggar image remove python"
+    after_help = "Examples:\n  docker save python:3.12-slim -o python.tar && saggar image import python.tar python\n  saggar image build data --pip numpy,pandas\n  saggar image list\n  saggar run --image python -c 'print(1)'\n  saggar image remove python\n  saggar image import python.tar python --server https://box.example.org"
 )]
 pub(crate) struct Image {
+    /// Ask the server at this address, with a key for `admin` in `SAGGAR_API_KEY`
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -64,19 +69,31 @@ impl Image {
     }
 
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let engine = Engine::open(Settings::load(config)?)?;
+        let place = match &self.server {
+            Some(url) => Place::Elsewhere(Server::at(url)?),
+            None => Place::Here(Box::new(Engine::open(Settings::load(config)?)?)),
+        };
         match self.command {
-            Command::Import(import) => import.execute(&engine),
-            Command::Build(build) => build.execute(&engine),
-            Command::List(list) => list.execute(&engine),
-            Command::Remove(remove) => remove.execute(&engine),
+            Command::Import(import) => import.execute(&place),
+            Command::Build(build) => build.execute(&place),
+            Command::List(list) => list.execute(&place),
+            Command::Remove(remove) => remove.execute(&place),
         }
     }
 }
 
+/// Where images are: in this state folder, or with a server.
+enum Place {
+    Here(Box<Engine>),
+    Elsewhere(Server),
+}
+
 impl List {
-    fn execute(&self, engine: &Engine) -> Result<u8, Failure> {
-        let images = engine.images()?.list().map_err(engine::RunError::from)?;
+    fn execute(&self, place: &Place) -> Result<u8, Failure> {
+        let images: Vec<Kept> = match place {
+            Place::Here(engine) => engine.images()?.list().map_err(engine::RunError::from)?,
+            Place::Elsewhere(server) => server.json("GET", "/v1/images", Content::Nothing)?,
+        };
         if self.json {
             print_json(&images)?;
         } else if images.is_empty() {
@@ -93,10 +110,16 @@ impl List {
 }
 
 impl Remove {
-    fn execute(&self, engine: &Engine) -> Result<u8, Failure> {
-        let mut removed = Vec::new();
+    fn execute(&self, place: &Place) -> Result<u8, Failure> {
+        let mut removed: Vec<Kept> = Vec::new();
         for name in &self.names {
-            removed.push(in_runtime(async { Ok(engine.remove_image(&caller(), name).await?) })?);
+            removed.push(match place {
+                Place::Here(engine) => in_runtime(async { Ok(engine.remove_image(&caller(), name).await?) })?,
+                Place::Elsewhere(server) => {
+                    let path = format!("/v1/images{}", query(&[("name", Some(name.clone()))]));
+                    server.json("DELETE", &path, Content::Nothing)?
+                }
+            });
         }
         if self.json {
             print_json(&removed)?;

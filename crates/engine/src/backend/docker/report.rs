@@ -1,6 +1,6 @@
 //! What `saggar doctor` says of the Docker daemon.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use types::Layer;
 
 use super::{Docker, DockerSettings};
@@ -8,7 +8,7 @@ use crate::backend::{Backend, SandboxSpec};
 use crate::error::{BackendError, RunError};
 
 /// The Docker daemon, as it was found.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct DockerReport {
     /// Whether a run on it would be carried out, as far as could be tried.
     pub ok: bool,

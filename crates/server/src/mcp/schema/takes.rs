@@ -1,41 +1,8 @@
-//! What tools take and give, as JSON Schema. Written by hand, because a model reads every word of it; tests hold it to the
-//! types: each field of a request is here, and real answers fit (tests/mcp).
+//! What tools take.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-/// An object with these properties and no others.
-fn input(properties: Value, required: &[&str]) -> Value {
-    let mut schema = output(properties, required);
-    schema["additionalProperties"] = false.into();
-    schema
-}
-
-/// An object that has at least these properties.
-fn output(properties: Value, required: &[&str]) -> Value {
-    let mut schema = json!({ "type": "object", "required": required });
-    schema["properties"] = properties;
-    schema
-}
-
-/// The properties of `own`, and then of `common` those that `own` has not.
-fn with(own: Value, common: Value) -> Value {
-    let mut all = Map::new();
-    for properties in [own, common] {
-        let Value::Object(properties) = properties else { continue };
-        for (name, schema) in properties {
-            all.entry(name).or_insert(schema);
-        }
-    }
-    Value::Object(all)
-}
-
-fn texts(description: &str) -> Value {
-    json!({ "type": "array", "items": { "type": "string" }, "description": description })
-}
-
-fn text(description: &str) -> Value {
-    json!({ "type": "string", "description": description })
-}
+use super::{input, text, texts, with};
 
 fn environment() -> Value {
     json!({
@@ -115,7 +82,7 @@ fn common() -> Value {
     })
 }
 
-pub(super) fn run() -> Value {
+pub(in crate::mcp) fn run() -> Value {
     let own = json!({
         "code": text("The program"),
         "language": language(),
@@ -124,11 +91,11 @@ pub(super) fn run() -> Value {
     input(with(own, common()), &["code"])
 }
 
-pub(super) fn exec() -> Value {
+pub(in crate::mcp) fn exec() -> Value {
     input(with(json!({ "argv": texts("The program and its arguments") }), common()), &["argv"])
 }
 
-pub(super) fn check() -> Value {
+pub(in crate::mcp) fn check() -> Value {
     let own = json!({
         "code": text("The program"),
         "language": language(),
@@ -142,7 +109,7 @@ pub(super) fn check() -> Value {
     input(Value::Object(all), &[])
 }
 
-pub(super) fn judge() -> Value {
+pub(in crate::mcp) fn judge() -> Value {
     let anything = |description: &str| json!({ "description": description });
     let case = json!({
         "type": "object",
@@ -194,15 +161,15 @@ fn session() -> Value {
     json!({ "session": text("The session's id, as session_create returned it") })
 }
 
-pub(super) fn session_only() -> Value {
+pub(in crate::mcp) fn session_only() -> Value {
     input(session(), &["session"])
 }
 
-pub(super) fn nothing() -> Value {
+pub(in crate::mcp) fn nothing() -> Value {
     input(json!({}), &[])
 }
 
-pub(super) fn session_create() -> Value {
+pub(in crate::mcp) fn session_create() -> Value {
     let number = |description: &str| json!({ "type": ["integer", "null"], "minimum": 0, "description": description });
     let properties = json!({
         "ttl_ms": number("How long it lives, in milliseconds; an hour by default"),
@@ -218,7 +185,7 @@ pub(super) fn session_create() -> Value {
     input(properties, &[])
 }
 
-pub(super) fn session_run() -> Value {
+pub(in crate::mcp) fn session_run() -> Value {
     let own = json!({
         "code": text("The code of this cell"),
         "language": text("python (default) or node"),
@@ -231,7 +198,7 @@ pub(super) fn session_run() -> Value {
     input(with(session(), own), &["session", "code"])
 }
 
-pub(super) fn session_exec() -> Value {
+pub(in crate::mcp) fn session_exec() -> Value {
     let own = json!({
         "argv": texts("The program and its arguments"),
         "env": environment(),
@@ -244,7 +211,7 @@ pub(super) fn session_exec() -> Value {
     input(with(session(), own), &["session", "argv"])
 }
 
-pub(super) fn session_write_file() -> Value {
+pub(in crate::mcp) fn session_write_file() -> Value {
     let own = json!({
         "path": text("Where, such as src/main.py; relative paths begin at /work"),
         "text": text("Content, if it is text"),
@@ -254,7 +221,7 @@ pub(super) fn session_write_file() -> Value {
     input(with(session(), own), &["session", "path"])
 }
 
-pub(super) fn session_read_file() -> Value {
+pub(in crate::mcp) fn session_read_file() -> Value {
     let own = json!({
         "path": text("Which; relative paths begin at /work"),
         "offset": { "type": "integer", "minimum": 0, "description": "From which byte on" },
@@ -263,7 +230,7 @@ pub(super) fn session_read_file() -> Value {
     input(with(session(), own), &["session", "path"])
 }
 
-pub(super) fn session_ls() -> Value {
+pub(in crate::mcp) fn session_ls() -> Value {
     let own = json!({
         "path": text("Which folder; /work by default"),
         "depth": { "type": "integer", "minimum": 1, "description": "How far down; 1 by default" },
@@ -271,7 +238,7 @@ pub(super) fn session_ls() -> Value {
     input(with(session(), own), &["session"])
 }
 
-pub(super) fn session_snapshot() -> Value {
+pub(in crate::mcp) fn session_snapshot() -> Value {
     let own = json!({
         "name": { "type": ["string", "null"], "description": "A name to find it by" },
         "note": text("Words of your own"),
@@ -280,232 +247,16 @@ pub(super) fn session_snapshot() -> Value {
     input(with(session(), own), &["session"])
 }
 
-pub(super) fn session_rollback() -> Value {
+pub(in crate::mcp) fn session_rollback() -> Value {
     input(with(session(), json!({ "snapshot": text("Id or name of the snapshot") })), &["session", "snapshot"])
 }
 
-pub(super) fn session_fork() -> Value {
+pub(in crate::mcp) fn session_fork() -> Value {
     let own = json!({
         "count": { "type": "integer", "minimum": 1, "maximum": 64, "description": "How many copies; 1 by default" },
         "kill": { "type": "boolean", "description": "End processes that are writing; otherwise they are an error" },
     });
     input(with(session(), own), &["session"])
-}
-
-fn outcome() -> Value {
-    json!({
-        "type": "object", "required": ["kind"],
-        "description": "How it ended: exited {code}, signaled {signal}, limit_exceeded {limit}, refused {rule} or cancelled",
-        "properties": {
-            "kind": { "enum": ["exited", "signaled", "limit_exceeded", "refused", "cancelled"] },
-            "code": { "type": "integer" },
-            "signal": { "type": "integer" },
-            "limit": { "enum": ["wall", "cpu", "memory", "disk", "inodes", "pids"] },
-            "rule": { "type": "string" },
-        },
-    })
-}
-
-fn usage() -> Value {
-    output(
-        json!({
-            "wall_ms": { "type": "number" },
-            "cpu_ms": { "type": "number" },
-            "peak_memory_bytes": { "type": "integer" },
-        }),
-        &["wall_ms", "cpu_ms", "peak_memory_bytes"],
-    )
-}
-
-fn objects(description: &str) -> Value {
-    json!({ "type": "array", "items": { "type": "object" }, "description": description })
-}
-
-fn feedback() -> Value {
-    objects("What to repair: {kind, message, hint, line?, case?}")
-}
-
-fn findings() -> Value {
-    objects("What the static check saw: {rule, severity, points, line, column, message, blocks}")
-}
-
-fn isolation() -> Value {
-    json!({ "type": "object", "description": "Layers between it and the host, and those that are missing" })
-}
-
-fn result_properties() -> Value {
-    json!({
-        "id": { "type": "string" },
-        "ok": { "type": "boolean", "description": "Whether it exited with code 0" },
-        "outcome": outcome(),
-        "language": { "type": ["string", "null"] },
-        "backend": { "type": "string" },
-        "start": { "enum": ["warm", "cold"] },
-        "compile": { "type": ["object", "null"], "description": "The compiler's own step: {ok, outcome, stdout, stderr, usage}" },
-        "limits_hit": { "type": "array", "items": { "type": "string" } },
-        "stdout": { "type": "string" },
-        "stderr": { "type": "string" },
-        "stdout_bytes": { "type": "integer" },
-        "stderr_bytes": { "type": "integer" },
-        "stdout_truncated": { "type": "boolean" },
-        "stderr_truncated": { "type": "boolean" },
-        "usage": usage(),
-        "exception": { "type": ["object", "null"], "description": "{type, message, line, traceback}" },
-        "files": objects("Files made or changed under /work: {path, bytes, sha256, change, base64?}"),
-        "findings": findings(),
-        "feedback": feedback(),
-        "isolation": isolation(),
-    })
-}
-
-const RESULT: [&str; 16] = [
-    "id",
-    "ok",
-    "outcome",
-    "backend",
-    "start",
-    "limits_hit",
-    "stdout",
-    "stderr",
-    "stdout_bytes",
-    "stderr_bytes",
-    "usage",
-    "files",
-    "findings",
-    "feedback",
-    "isolation",
-    "exception",
-];
-
-pub(super) fn exec_result() -> Value {
-    output(result_properties(), &RESULT)
-}
-
-pub(super) fn cell_result() -> Value {
-    let own = json!({
-        "context": { "type": "string" },
-        "execution_count": { "type": "integer" },
-        "results": objects("What it showed, by MIME type; an image is {\"content\": n}: the n-th item of the content"),
-        "main_result": { "type": ["integer", "null"], "description": "Which of results is the last expression's value" },
-        "results_dropped": { "type": "integer" },
-        "context_lost": { "type": "boolean", "description": "Whether the interpreter ended with it" },
-    });
-    let required: Vec<&str> =
-        RESULT.into_iter().chain(["context", "execution_count", "results", "context_lost"]).collect();
-    output(with(own, result_properties()), &required)
-}
-
-pub(super) fn check_result() -> Value {
-    let properties = json!({
-        "ok": { "type": "boolean", "description": "Whether nothing blocks and the syntax is right" },
-        "language": { "type": ["string", "null"] },
-        "policy": { "type": "string" },
-        "findings": findings(),
-        "syntax_error": { "type": ["object", "null"], "description": "{line, column, message}" },
-        "points": { "type": "integer" },
-    });
-    output(properties, &["ok", "policy", "findings", "points"])
-}
-
-pub(super) fn judged() -> Value {
-    let case = output(
-        json!({
-            "name": { "type": "string" },
-            "passed": { "type": "boolean" },
-            "verdict": { "type": "string" },
-            "score": { "type": "number" },
-            "output": { "type": "string" },
-            "detail": { "type": "string" },
-            "wall_ms": { "type": "number" },
-            "trust": { "enum": ["separate", "shared"] },
-        }),
-        &["name", "passed", "verdict", "score"],
-    );
-    let properties = json!({
-        "id": { "type": "string" },
-        "score": { "type": "number", "minimum": 0, "maximum": 1 },
-        "passed": { "type": "integer" },
-        "total": { "type": "integer" },
-        "all_passed": { "type": "boolean" },
-        "cases": { "type": "array", "items": case },
-        "feedback": feedback(),
-        "findings": findings(),
-        "usage": usage(),
-        "isolation": isolation(),
-    });
-    output(properties, &["id", "score", "passed", "total", "all_passed", "cases", "feedback"])
-}
-
-pub(super) fn session_info() -> Value {
-    let properties = json!({
-        "id": { "type": "string", "description": "What the other session tools take as `session`" },
-        "state": { "enum": ["running", "paused"] },
-        "backend": { "type": "string" },
-        "image": { "type": ["string", "null"] },
-        "from": { "type": ["string", "null"] },
-        "created": { "type": "string" },
-        "expires": { "type": "string" },
-        "idle_ms": { "type": ["integer", "null"] },
-        "limits": { "type": "object" },
-        "network": { "type": "string" },
-        "metadata": { "type": "object" },
-        "processes": { "type": "integer" },
-        "isolation": isolation(),
-    });
-    output(properties, &["id", "state", "created", "expires", "limits", "network", "processes", "isolation"])
-}
-
-pub(super) fn session_list() -> Value {
-    output(json!({ "sessions": { "type": "array", "items": session_info() } }), &["sessions"])
-}
-
-pub(super) fn file_entry() -> Value {
-    let properties = json!({
-        "name": { "type": "string" },
-        "path": { "type": "string" },
-        "type": { "enum": ["file", "folder", "link", "other"] },
-        "bytes": { "type": "integer" },
-        "mode": { "type": "integer" },
-        "uid": { "type": "integer" },
-        "gid": { "type": "integer" },
-        "modified_ms": { "type": "integer" },
-        "target": { "type": "string" },
-    });
-    output(properties, &["name", "path", "type", "bytes"])
-}
-
-pub(super) fn entries() -> Value {
-    output(json!({ "entries": { "type": "array", "items": file_entry() } }), &["entries"])
-}
-
-pub(super) fn file_content() -> Value {
-    let properties = json!({
-        "path": { "type": "string" },
-        "bytes": { "type": "integer", "description": "Size of the whole file" },
-        "offset": { "type": "integer" },
-        "truncated": { "type": "boolean", "description": "Whether there is more after this part" },
-        "text": { "type": "string" },
-        "base64": { "type": "string" },
-        "mime_type": { "type": "string" },
-        "image": { "type": "object", "description": "Which item of the content is the image: {content: n}" },
-    });
-    output(properties, &["path", "bytes", "offset", "truncated"])
-}
-
-pub(super) fn snapshot() -> Value {
-    let properties = json!({
-        "id": { "type": "string", "description": "What session_rollback takes as `snapshot`" },
-        "name": { "type": ["string", "null"] },
-        "note": { "type": "string" },
-        "session": { "type": "string" },
-        "created_ms": { "type": "integer" },
-        "bytes": { "type": ["integer", "null"] },
-    });
-    output(properties, &["id", "name", "session", "created_ms"])
-}
-
-pub(super) fn killed() -> Value {
-    output(json!({ "id": { "type": "string" }, "killed": { "type": "boolean" } }), &["id", "killed"])
 }
 
 #[cfg(test)]
