@@ -28,6 +28,7 @@ use crate::settings::{Allowance, FusionSettings, Settings};
 use crate::state;
 use crate::station::{Station, Stations};
 use crate::usage::{Books, Ledger};
+use crate::watch::{Step, Steps, Trace, Watcher, Watching};
 
 /// Sandboxes that one judged task may hold: two for tests, one for calls, one for a checker.
 pub const MOST_AT_ONCE: usize = 4;
@@ -46,6 +47,8 @@ pub struct Caller {
     pub require: Vec<Layer>,
     /// Whether what he asks for is part of something that was admitted.
     pub admission: Admission,
+    /// What his requests are a part of, for whoever watches.
+    pub trace: Option<Trace>,
 }
 
 /// Whether a caller has passed admission.
@@ -143,6 +146,8 @@ pub struct Engine {
     several: Arc<Semaphore>,
     reviewer: Option<Reviewer>,
     ledger: OnceLock<Arc<Ledger>>,
+    /// Who watches requests, if anybody does.
+    watcher: OnceLock<Box<dyn Watcher>>,
     pub(crate) sessions: Registry,
     /// Sandboxes for sessions to come.
     pub(crate) ahead: Shelf,
@@ -173,6 +178,7 @@ impl Engine {
             several,
             reviewer,
             ledger: OnceLock::new(),
+            watcher: OnceLock::new(),
             sessions: Registry::default(),
             ahead: Shelf::default(),
         })
@@ -185,6 +191,11 @@ impl Engine {
         let backend = Arc::new(Native::new(self.settings.cgroup.clone(), true));
         self.stations = Stations::new(Station::with_pool(backend, &self.settings));
         self
+    }
+
+    /// Tells `watcher` of every request from now on. There is one at most: the first stays.
+    pub fn watch(&self, watcher: Box<dyn Watcher>) {
+        let _ = self.watcher.set(watcher);
     }
 
     /// Says that a run will come, so that what takes time and needs to know nothing of it begins beside whatever comes
@@ -202,16 +213,19 @@ impl Engine {
         mut delivery: Delivery<'_>,
     ) -> Result<ExecResult, RunError> {
         let timed = self.metrics.begin();
+        let watching = Watching::begin(self.watcher.get().map(|watcher| &**watcher), caller);
         let id = delivery.id.take();
         let account = Account::open(&self.audit, caller, &request);
         let mut account = if delivery.harness == Harness::Judge { account.part() } else { account };
         // On the heap: what a run needs to be remembered is large, and callers keep many of them.
-        let mut end = Box::pin(self.carry_out(caller, request, delivery, &mut account)).await;
+        let mut end = Box::pin(self.carry_out(caller, request, delivery, &mut account, &watching.steps)).await;
         if let (Ok(executed), Some(id)) = (&mut end, id) {
             executed.result.id = id;
         }
+        watching.steps.begin(Step::Record);
         let result = account.close(end).await;
         timed.end(&result);
+        watching.end(&result);
         result
     }
 
@@ -221,8 +235,10 @@ impl Engine {
         request: ExecRequest,
         mut delivery: Delivery<'_>,
         account: &mut Account<'_>,
+        steps: &Steps,
     ) -> Result<Executed, RunError> {
         let _pass = self.gate.enter(caller)?;
+        steps.begin(Step::Review);
         // 2 review comes first in time where it needs only the text; 1 admit turns the request into a plan.
         let own_code = match &mut delivery.inputs {
             Some(inputs) => review::with_own_code(&request, &self.settings, *inputs)?,
@@ -231,6 +247,7 @@ impl Engine {
         let to_check = own_code.as_ref().unwrap_or(&request);
         let Reviewed { mut findings, refusal, policy } = review::review(to_check, &self.settings).await?;
         account.policy(policy);
+        steps.begin(Step::Admit);
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let station = self.stations.get(request.backend, &self.settings)?;
@@ -242,7 +259,7 @@ impl Engine {
             admitted.network = Some(Arc::new(rules.map_err(|_| RunError::NetworkClosed)?));
         }
         account.grant(&admitted.limits);
-        let mut run = Run::new(self, station, caller, admitted);
+        let mut run = Run::new(self, station, caller, admitted, steps);
         if let Some(rule) = refusal {
             return Ok(run.refused(rule, findings));
         }
@@ -250,6 +267,9 @@ impl Engine {
         run.check_required(caller).await?;
         if let (Some(request), Some(inputs)) = (&mut to_review, &mut delivery.inputs) {
             model_review::read_own_files(request, *inputs)?;
+        }
+        if to_review.is_some() {
+            steps.begin(Step::Opinion);
         }
         // A model takes its time: nobody else waits in line behind that.
         let reviewed = tokio::select! {
@@ -267,6 +287,7 @@ impl Engine {
         }
         let cancelled = cancel_by(delivery.cancel.clone());
         let in_line = Instant::now();
+        steps.begin(Step::Wait);
         let _slot = tokio::select! {
             slot = self.queue.enter(&caller.name) => slot?,
             () = cancelled => return Ok(run.cancelled_in_line(findings)),

@@ -39,6 +39,7 @@ mod show_settings;
 mod state;
 mod station;
 pub mod usage;
+mod watch;
 
 pub use admission::{AdmissionError, Pass};
 pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
@@ -79,3 +80,4 @@ pub use session::{
 pub use settings::{
     AdmissionSettings, Allowance, AuditSettings, FusionSettings, PoolSettings, Settings, SettingsError,
 };
+pub use watch::{Facts, Step, Trace, Watched, Watcher};

@@ -24,6 +24,7 @@ use crate::files::{Collected, Collection, Executable, Inputs, Placed, Receive, T
 use crate::language::{EXCEPTION_RECORD, Fill, Found, Recipe, Recorder};
 use crate::pool::Lease;
 use crate::station::Station;
+use crate::watch::{Step, Steps};
 pub use compile::Built;
 use compile::Compiled;
 
@@ -35,6 +36,7 @@ pub(crate) struct Run<'e> {
     /// What there is to know of its image, once it was looked at.
     image: Option<ImageFacts>,
     accept: Vec<Layer>,
+    steps: &'e Steps,
 }
 
 /// What is known of a program that has ended.
@@ -62,11 +64,17 @@ impl Done {
 }
 
 impl<'e> Run<'e> {
-    pub(crate) fn new(engine: &'e Engine, station: &'e Station, caller: &Caller, admitted: Admitted) -> Self {
+    pub(crate) fn new(
+        engine: &'e Engine,
+        station: &'e Station,
+        caller: &Caller,
+        admitted: Admitted,
+        steps: &'e Steps,
+    ) -> Self {
         // Who insists on a layer does not accept its absence, whatever the settings say.
         let insisted = |layer: &Layer| engine.settings.require.contains(layer) || caller.require.contains(layer);
         let accept = engine.accepted(caller).into_iter().filter(|layer| !insisted(layer)).collect();
-        Self { engine, station, admitted, image: None, accept }
+        Self { engine, station, admitted, image: None, accept, steps }
     }
 
     fn spec(&self, limits: Limits) -> SandboxSpec {
@@ -220,6 +228,7 @@ impl<'e> Run<'e> {
     }
 
     async fn acquire(&self, limits: Limits, worker: Option<WorkerSpec>) -> Result<Lease, RunError> {
+        self.steps.begin(Step::Acquire);
         let spec = SandboxSpec { worker, ..self.spec(limits) };
         let lease = match self.station.pool.as_ref().filter(|_| !self.admitted.cold) {
             Some(pool) => pool.lease(&spec).await?,
@@ -324,7 +333,9 @@ impl<'e> Run<'e> {
         if harness != Harness::None {
             capture = capture.pass_stdout();
         }
+        self.steps.begin(Step::Run);
         let mut ended = sandbox.run(command, stdin, &mut capture, cancel).await?;
+        self.steps.begin(Step::Collect);
         capture.finish();
         let tree = sandbox.tree();
         let record = tree.read_small(EXCEPTION_RECORD, MAX_RECORD);

@@ -206,6 +206,12 @@ pub(crate) fn request_id() -> String {
     format!("req_{}", random_hex::<16>())
 }
 
+/// Whether an error is a fault of ours, and not the caller's.
+#[cfg(feature = "otel")]
+pub(crate) fn is_ours(code: ErrorCode) -> bool {
+    status(code).is_server_error()
+}
+
 /// The HTTP status of an error.
 fn status(code: ErrorCode) -> StatusCode {
     match code {

@@ -55,7 +55,8 @@ pub(crate) async fn identify(
         check_origin(request.headers(), &shared.hosts)?;
         key_of(request.headers()).and_then(|key| shared.keys.identify(&key))
     };
-    let Some(identity) = identity else { return Ok(next.run(request).await) };
+    let Some(mut identity) = identity else { return Ok(next.run(request).await) };
+    identity.caller.trace = request.extensions().get().copied();
     if let Some(peer) = request.extensions().get::<Peer>() {
         peer.place.known();
     }
@@ -67,8 +68,9 @@ pub(crate) async fn identify(
 }
 
 /// Gives every answer an id, and keeps browsers from seeing more in it than there is.
-pub(crate) async fn mark(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+pub(crate) async fn mark(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let line = (shared.log == LogForm::Json).then(|| Line::begin(&request));
+    let span = shared.traces.request(&mut request);
     let mut response = in_our_words(next.run(request).await);
     shared.answers.count(response.status());
     let headers = response.headers_mut();
@@ -78,6 +80,7 @@ pub(crate) async fn mark(State(shared): State<Arc<Shared>>, request: Request, ne
         headers.insert("x-request-id", id);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    span.end(&response);
     if let Some(line) = line {
         line.write(&response);
     }

@@ -24,6 +24,7 @@ use crate::keys::Ring;
 use crate::metrics::Answers;
 use crate::places::Places;
 use crate::runs::Registry;
+use crate::traces::Traces;
 use crate::{
     attach, batch, check, e2b, fusion, host, images, jobs, judge, keys, mcp, metrics, openapi, runs, sessions,
 };
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) hosts: Vec<String>,
     /// What is said of each request.
     pub(crate) log: LogForm,
+    /// What is told to a collector of traces.
+    pub(crate) traces: Traces,
     /// Sandboxes of the E2B-compatible door.
     pub(crate) e2b: e2b::Sandboxes,
     /// Connections, by each way in.

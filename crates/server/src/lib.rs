@@ -34,6 +34,7 @@ mod serve;
 mod sessions;
 mod socket;
 mod tls;
+mod traces;
 
 pub use attach::{ATTACH_PATH, Ask, InSession, MISMATCH, MOST_ASK, MadeFile, PROTOCOL, VERSION_HEADER};
 pub use error::ServeError;

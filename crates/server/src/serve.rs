@@ -33,6 +33,7 @@ use crate::places::{Arriving, Leaving, Place, Places};
 use crate::runs::Registry;
 use crate::socket::{Door, is_trusted, socket_path};
 use crate::tls;
+use crate::traces::Traces;
 
 /// Where the server listens unless told otherwise.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7244);
@@ -99,6 +100,7 @@ impl Server {
         let jobs = Desk::open(Arc::clone(&engine), &keys)
             .map_err(|source| ServeError::State { path: engine.state().join("jobs"), source })?;
         let shared = Shared {
+            traces: Traces::begin(&engine),
             engine,
             keys,
             known,
@@ -186,6 +188,7 @@ impl Server {
             drop(tokio::time::timeout(GIVE_UP_TIME, ended).await);
         }
         shared.engine.end_sessions().await;
+        shared.traces.finish().await;
     }
 }
 

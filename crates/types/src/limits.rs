@@ -154,7 +154,7 @@ const LEAST_MEMORY: u64 = 1 << 20;
 /// The least number of bytes, and how that is said.
 const ABOVE_NOTHING: (u64, &str) = (1, "above 0");
 
-fn too_small(name: &'static str, asked: impl ToString, least: &'static str) -> LimitError {
+fn too_small(name: &'static str, asked: f64, least: &'static str) -> LimitError {
     LimitError::TooSmall { name, asked: asked.to_string(), least }
 }
 
@@ -176,7 +176,7 @@ fn bytes(
 
 fn count(name: &'static str, amount: Option<u64>, default: u64) -> Result<u64, LimitError> {
     match amount.unwrap_or(default) {
-        0 => Err(too_small(name, 0, "above 0")),
+        0 => Err(too_small(name, 0.0, "above 0")),
         amount => Ok(amount),
     }
 }

@@ -1,12 +1,12 @@
 //! `saggar audit`: what was run, by whom, and whether the trail is as it was written.
 
+mod trail;
+
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-mod trail;
 
 use clap::{Args, Subcommand};
 use engine::{ChainReport, Filter, Record, RunError, Settings};

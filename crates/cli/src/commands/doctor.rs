@@ -27,12 +27,11 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let report: Report = match &self.server {
-            Some(url) => Server::at(url)?.json("GET", "/v1/doctor", Content::Nothing)?,
-            None => {
-                let engine = Engine::open(Settings::load(config)?)?;
-                in_runtime(async { Ok(engine.examine().await) })?
-            }
+        let report: Report = if let Some(url) = &self.server {
+            Server::at(url)?.json("GET", "/v1/doctor", Content::Nothing)?
+        } else {
+            let engine = Engine::open(Settings::load(config)?)?;
+            in_runtime(async { Ok(engine.examine().await) })?
         };
         if self.json {
             print_json(&report)?;

@@ -31,16 +31,13 @@ pub(crate) struct Usage {
 
 impl Usage {
     pub(crate) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        let report = match &self.server {
-            Some(url) => {
-                let since = self.since.map(|span| format!("{}ms", span.as_millis()));
-                Server::at(url)?.json("GET", &format!("/v1/usage{}", query(&[("since", since)])), Content::Nothing)?
-            }
-            None => {
-                // Before the beginning of time is since ever.
-                let since = self.since.and_then(|span| SystemTime::now().checked_sub(span));
-                Engine::open(Settings::load(config)?)?.ledger()?.report(since).map_err(RunError::from)?
-            }
+        let report = if let Some(url) = &self.server {
+            let since = self.since.map(|span| format!("{}ms", span.as_millis()));
+            Server::at(url)?.json("GET", &format!("/v1/usage{}", query(&[("since", since)])), Content::Nothing)?
+        } else {
+            // Before the beginning of time is since ever.
+            let since = self.since.and_then(|span| SystemTime::now().checked_sub(span));
+            Engine::open(Settings::load(config)?)?.ledger()?.report(since).map_err(RunError::from)?
         };
         if self.json {
             print_json(&report)?;

@@ -55,10 +55,18 @@ impl Server {
 
     pub(crate) fn start_in(home: &Path, options: &[&str]) -> Self {
         let mut serve = saggar(home, &["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = serve.args(options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(serve.args(options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap(), home)
+    }
+
+    /// One that was started, with its messages in a pipe; it may have something else to say first.
+    pub(crate) fn of(mut child: Child, home: &Path) -> Self {
         let mut reader = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
+        let (mut line, mut said) = (String::new(), String::new());
+        while !line.contains("listening") {
+            line.clear();
+            assert!(reader.read_line(&mut line).unwrap() > 0, "it does not listen: {said}");
+            said.push_str(&line);
+        }
         let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
         let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
         // What it says later must find a reader.

@@ -36,6 +36,7 @@ impl Run<'_> {
         let fill = Self::fill(found, file, &[], &limits);
         let command = self.command(step.argv(&fill), &step.env(&fill), Some(found));
         let mut capture = Capture::new(limits.output, None);
+        self.steps.begin(crate::watch::Step::Compile);
         let mut ended = compiler.run(command, Stdin::Bytes(Vec::new()), &mut capture, cancel_by(cancel)).await?;
         touched(&mut ended, compiler.tree());
         let report = Compile {

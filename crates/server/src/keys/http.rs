@@ -125,31 +125,31 @@ mod tests {
         KeyInfo { id, name, scopes: Scopes::all(), created_ms: 0, expires_ms, revoked_ms: None, allowance }
     }
 
-    fn measure(per_minute: u32) -> Option<Allowance> {
-        Some(Allowance { per_minute: NonZeroU32::new(per_minute), ..Allowance::default() })
+    fn measure(per_minute: u32) -> Allowance {
+        Allowance { per_minute: NonZeroU32::new(per_minute), ..Allowance::default() }
     }
 
     #[test]
     fn nobody_gives_away_more_than_he_has() {
         let admin = Identity { scopes: [Scope::Admin].into_iter().collect(), ..Identity::first_key() };
         let spec = |scope| KeySpec { scopes: [scope].into_iter().collect(), ..KeySpec::default() };
-        let usual = measure(100).unwrap();
+        let usual = measure(100);
         assert!(may_give(&admin, None, &spec(Scope::Admin), usual).is_ok());
         assert!(may_give(&admin, None, &spec(Scope::Run), usual).is_err());
         let all = Identity::first_key();
-        let bounded = own(Some(now() + 100_000), measure(60));
+        let bounded = own(Some(now() + 100_000), Some(measure(60)));
         let lasting = |valid_ms, allowance| KeySpec { valid_ms, allowance, ..spec(Scope::Run) };
-        assert!(may_give(&all, Some(&bounded), &lasting(Some(50_000), measure(60)), usual).is_ok());
+        assert!(may_give(&all, Some(&bounded), &lasting(Some(50_000), Some(measure(60))), usual).is_ok());
         for more in [
-            lasting(None, measure(60)),
-            lasting(Some(200_000), measure(60)),
-            lasting(Some(u64::MAX), measure(60)),
+            lasting(None, Some(measure(60))),
+            lasting(Some(200_000), Some(measure(60))),
+            lasting(Some(u64::MAX), Some(measure(60))),
             lasting(Some(50_000), None),
-            lasting(Some(50_000), measure(61)),
+            lasting(Some(50_000), Some(measure(61))),
         ] {
             assert!(may_give(&all, Some(&bounded), &more, usual).is_err(), "{more:?}");
         }
-        for (allowance, may) in [(None, true), (measure(5), true), (measure(101), false)] {
+        for (allowance, may) in [(None, true), (Some(measure(5)), true), (Some(measure(101)), false)] {
             assert_eq!(may_give(&all, Some(&own(None, None)), &lasting(None, allowance), usual).is_ok(), may);
         }
     }
