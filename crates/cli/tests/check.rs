@@ -29,10 +29,12 @@ fn json_is_one_object_with_the_promised_fields() {
     assert_eq!(output.status.code(), Some(0));
     let finding = json!({"rule": "python.import.network", "severity": "medium", "points": 2, "line": 1, "column": 8,
         "message": "`socket` speaks over the network", "blocks": false});
-    let expected = json!({"ok": true, "language": "python", "policy": "guard", "findings": [finding], "syntax_error": null, "points": 2});
+    let expected = json!({"ok": true, "language": "python", "policy": "guard", "findings": [finding], "syntax_error": null, "points": 2,
+        "refused_by": null});
     assert_eq!(json(&output), expected);
     let output = run(&["check", "-c", "import socket", "--json", "--policy", "strict"]);
     assert_eq!((output.status.code(), json(&output)["ok"].as_bool()), (Some(1), Some(false)));
+    assert_eq!(json(&output)["refused_by"], "python.import.network");
 }
 
 #[test]

@@ -64,6 +64,31 @@ fn limits_of_zero_or_absurd() {
 }
 
 #[test]
+fn what_is_wrong_is_told_with_what_was_asked_and_where_help_is() {
+    let error = |args: &[&str]| json(&run(args))["error"].clone();
+    let small = error(&["run", "--json", "-c", "1", "--memory", "1K"]);
+    let message = small["message"].as_str().unwrap();
+    assert!(message.contains("0.0009765625") && message.contains("at least 1"), "{small}");
+    for (args, command) in [
+        (&["run", "--json", "-c", "1", "--env", "X"][..], "`saggar run --help`"),
+        (&["session", "create", "--json", "--env", "X"], "`saggar session create --help`"),
+        (&["audit", "list", "--json", "--server", "ftp://x"], "`saggar audit list --help`"),
+    ] {
+        assert!(error(args)["hint"].as_str().unwrap().contains(command), "{args:?}: {}", error(args));
+    }
+}
+
+#[test]
+fn nothing_that_a_server_keeps_is_without_a_name() {
+    let server = common::http::Server::start("trouble-kept");
+    assert!(server.saggar(&["key", "create"]).output().unwrap().status.success());
+    assert_eq!(server.ask("POST /v1/runs", r#"{"code": "1"}"#).status, 200);
+    let kept = json(&server.saggar(&["df", "--json"]).output().unwrap());
+    let unknown: Vec<_> = kept["entries"].as_array().unwrap().iter().filter(|one| one["kind"] == "other").collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
 fn language_and_interpreter() {
     fails(&["run", "-c", "1", "-l", "cobol"], "unknown_language", 2);
     check(saggar(&["run", "--json", "-c", "1"]).env("PATH", "/nowhere"), "interpreter_missing", 125);
