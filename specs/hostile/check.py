@@ -325,6 +325,11 @@ def server_complaints(h, watch, foreign, expected_warm):
     failed = [("left-on-host", [f"{n} more {kind}(s) than at the start"]) for kind, n in left.items()]
     if expected_warm and not h.warm_seen:
         failed.append(("warm", ["no run was answered by a warm worker"]))
+    if h.a.e2b:
+        made, ahead = door(h.a).made(h)
+        h.notes.append(f"{ahead} of {made} sandboxes were made ahead of need")
+        if not ahead:
+            failed.append(("warm", ["no sandbox was made ahead of need"]))
     h.notes.append("more than at the start: " + ", ".join(f"{n} {kind}" for kind, n in grown.items()))
     h.notes += [f"new {kind}s: {watch.new(kind)[:5]}" for kind in left if kind != "process"]
     return failed

@@ -1,9 +1,12 @@
 //! `[e2b]` of the settings.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use types::Network;
 
 use crate::backend::E2bBackendSettings;
+use crate::settings::milliseconds;
 
 /// What sandboxes of the E2B-compatible door may do beyond what their clients ask.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -15,8 +18,11 @@ pub struct E2bSettings {
     pub build: bool,
     /// Whether the two ports are listened on that old clients know by heart.
     pub old_clients: bool,
-    /// Sandboxes of the kind that was last asked for, with a Python in each, that wait for their clients.
+    /// Sandboxes of each kind that was asked for, with a Python in each, that wait for their clients.
     pub ready: usize,
+    /// How long they wait when nobody comes.
+    #[serde(rename = "idle_ms", deserialize_with = "milliseconds")]
+    pub idle: Duration,
     /// The server to which runs of the backend `e2b` go. It is another one than this door.
     pub backend: E2bBackendSettings,
 }
@@ -28,6 +34,7 @@ impl Default for E2bSettings {
             build: true,
             old_clients: false,
             ready: 2,
+            idle: Duration::from_hours(1),
             backend: E2bBackendSettings::default(),
         }
     }

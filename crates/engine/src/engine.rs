@@ -34,7 +34,7 @@ use crate::watch::{Step, Steps, Trace, Watcher, Watching};
 pub const MOST_AT_ONCE: usize = 4;
 
 /// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caller {
     /// Whose turn it is: runs of one caller wait for each other, not for those of another. Also who it was, for the
     /// audit trail.

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::activity::{Activity, turned};
-use crate::e2b::Sandboxes;
+use crate::e2b::{self, Sandboxes};
 use crate::error::{ServeError, full};
 use crate::guard::{Peer, Way};
 use crate::http::{Shared, router};
@@ -153,6 +153,7 @@ impl Server {
         let entrance =
             Entrance { router: router(Arc::clone(&shared)), open: Activity::new(), closing: watch::Sender::new(false) };
         shared.jobs.go_on();
+        e2b::at_start(&shared);
         let mut listening = JoinSet::new();
         listening.spawn(by_tcp(tcp, tls, Arc::clone(&shared.by_tcp), entrance.clone()));
         for listener in fixed {

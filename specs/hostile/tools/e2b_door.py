@@ -3,7 +3,7 @@
 E2B's interface has no limits of a run but the time, so limits are the server's own: what a row says of them does not apply here.
 What must hold is that nothing gets out, that honest programs work, and that the server lives.
 """
-import os, time
+import json, os, subprocess, time
 
 from e2b import CommandExitException, SandboxException, TimeoutException
 from e2b_code_interpreter import Sandbox
@@ -177,3 +177,10 @@ def warm_up(h):
         return [] if done.text == "42" else [f"run_code: {done}"]
     finally:
         box.kill()
+
+
+def made(h):
+    """How many sandboxes there were, and how many of them had waited for somebody to ask, as the audit trail has it."""
+    command = [h.a.saggar, "audit", "list", "--kind", "session", "--outcome", "created", "--limit", "100000", "--json"]
+    entries = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return len(entries), sum(entry["details"]["facts"]["ahead"] for entry in entries)

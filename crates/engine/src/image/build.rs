@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use types::{ExecRequest, FileContent, InputFile, Limits, LimitsSpec, Network, Outcome, Policy, RelPath};
 
-use super::sources::Sources;
+use super::sources::{Sources, authorities_of_the_house};
 use super::{Base, Image, ImageError, Images, check_name};
 use crate::audit::{Entry, Kind};
 use crate::backend::{Output, Stream};
@@ -27,6 +27,8 @@ const NODE: &str = "/opt/packages/node";
 /// Where the sandbox leaves its archive, and where it finds certificates.
 const ARCHIVE: &str = "layer.tar.gz";
 const AUTHORITIES: &str = "authorities.pem";
+/// Where a root of its own has them; see `system.sh`.
+const HOUSE: &str = "/usr/local/share/ca-certificates/house.crt";
 
 /// More than a build takes; never more than the ceiling.
 const WALL_MS: f64 = 30.0 * 60.0 * 1000.0;
@@ -157,7 +159,9 @@ impl Engine {
             programs.iter().map(version).collect::<Vec<_>>().join("\n")
         });
         let layers = base.map(|image| image.layers.clone()).unwrap_or_default();
-        let text = serde_json::to_vec(&("build 1", std::env::consts::ARCH, beneath, layers, build)).unwrap_or_default();
+        let mut text =
+            serde_json::to_vec(&("build 1", std::env::consts::ARCH, beneath, layers, build)).unwrap_or_default();
+        text.extend(build.system.as_ref().and_then(|_| authorities_of_the_house()).unwrap_or_default().into_bytes());
         blake3::hash(&text).to_hex().to_string()
     }
 
@@ -171,9 +175,7 @@ impl Engine {
         live: Option<&mut dyn Output>,
     ) -> Result<(Held, LayerRecord), RunError> {
         let mut files = Vec::new();
-        if let Some(path) = &build.sources.ca_bundle {
-            let unreadable = |source| RunError::Input { path: path.clone(), source };
-            let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        if let Some(text) = build.authorities()? {
             files.push(InputFile { path: RelPath::new(AUTHORITIES)?, content: FileContent::Text(text) });
         }
         let mut argv = vec!["sh".to_owned(), "-c".to_owned(), build.script(), "build".to_owned()];
@@ -259,6 +261,18 @@ impl Build {
         Ok(())
     }
 
+    /// Certificates that are trusted: those that are named, else, in a root of its own, those that the host trusts beside the
+    /// usual ones, for what lies between the host and its sources lies between the image and them too.
+    fn authorities(&self) -> Result<Option<String>, RunError> {
+        match &self.sources.ca_bundle {
+            Some(path) => {
+                let unreadable = |source| RunError::Input { path: path.clone(), source };
+                Ok(Some(std::fs::read_to_string(path).map_err(unreadable)?))
+            }
+            None => Ok(self.system.as_ref().and_then(|_| authorities_of_the_house())),
+        }
+    }
+
     /// What the sandbox does. Packages are its arguments, so no name is ever read by the shell.
     fn script(&self) -> String {
         let mut script = String::from("set -e\nmkdir -p /tmp/root\n");
@@ -304,6 +318,11 @@ impl Build {
         };
         add(!self.pip.is_empty(), "PYTHONPATH", PYTHON.to_owned(), format!("{PYTHON}/bin"));
         add(!self.npm.is_empty(), "NODE_PATH", format!("{NODE}/node_modules"), format!("{NODE}/node_modules/.bin"));
+        if self.system.as_ref().is_some_and(|system| system.node.is_some()) && matches!(self.authorities(), Ok(Some(_)))
+        {
+            // Node asks the system for none.
+            env.insert("NODE_EXTRA_CA_CERTS".to_owned(), HOUSE.to_owned());
+        }
         let packages = [&self.apt, &self.pip, &self.npm].map(|words| words.join(" ")).join(" ");
         let beneath = if self.system.is_some() { Base::Own } else { Base::Host };
         let kind = base.map_or(beneath, |image| image.base);

@@ -1,6 +1,7 @@
 //! Where packages come from.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -82,6 +83,30 @@ impl Sources {
     }
 }
 
+/// Where the owner of a Debian or Ubuntu puts certificates of authorities that he trusts beside the usual ones.
+const HOUSE: &str = "/usr/local/share/ca-certificates";
+/// What may come of them.
+const MOST_CERTIFICATES: usize = 1 << 20;
+
+/// Certificates of the authorities that the owner of this host has added to the usual ones, as PEM.
+pub(super) fn authorities_of_the_house() -> Option<String> {
+    authorities_in(Path::new(HOUSE))
+}
+
+fn authorities_in(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|ending| ending == "crt")).collect();
+    files.sort();
+    let mut all = String::new();
+    for text in files.iter().filter_map(|path| std::fs::read_to_string(path).ok()) {
+        if text.contains("-----BEGIN CERTIFICATE-----") && all.len() + text.len() < MOST_CERTIFICATES {
+            all.push_str(text.trim_end());
+            all.push('\n');
+        }
+    }
+    Some(all).filter(|all| !all.is_empty())
+}
+
 /// The name and port of an address such as `https://user@host:8080/simple`.
 fn service(url: &str) -> Option<(String, u16)> {
     let (scheme, rest) = url.split_once("://")?;
@@ -120,6 +145,22 @@ mod tests {
         for (url, wanted) in cases {
             assert_eq!(service(url), wanted.map(|(name, port)| (name.to_owned(), port)), "{url}");
         }
+    }
+
+    #[test]
+    fn authorities_of_the_house_are_certificates_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("saggar-authorities-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let pem = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n");
+        for (file, text) in
+            [("b.crt", pem("b")), ("a.crt", pem("a")), ("notes.txt", pem("c")), ("d.crt", "x".to_owned())]
+        {
+            std::fs::write(folder.join(file), text).unwrap();
+        }
+        let found = authorities_in(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, Some(pem("a") + &pem("b")));
+        assert_eq!(authorities_in(&folder), None);
     }
 
     #[test]

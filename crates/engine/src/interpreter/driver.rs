@@ -24,8 +24,10 @@ pub(super) enum Interrupt {
     Order,
 }
 
-/// Reads the driver from standard input, and nothing beyond it. No module of the user's is in its way.
-const PYTHON_BOOT: &str = "import os,sys
+/// Reads the driver from standard input, and nothing beyond it. No module of the user's is in its way. Nothing of what is
+/// imported becomes garbage, so that nobody looks for any until all is there.
+const PYTHON_BOOT: &str = "import gc,os,sys
+gc.disable()
 sys.path[:]=[p for p in sys.path if p]
 n=int(sys.argv[1])
 s=b''

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 use super::settings::{NetworkSettings, Range};
 
 /// What may be reached.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     named: Vec<Range>,
     /// Single services that are open too, wherever they are.

@@ -3,129 +3,241 @@
 //! One of them is nobody's until it is asked for: it has no owner, is in no list and no record. What it was made with must be
 //! what is asked for, to the last limit; else a new one is made. No code of a caller has run in it.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use types::BackendKind;
+use tokio::sync::oneshot;
+use types::{BackendKind, Layer, Limits};
 
 use super::registry::Plan;
 use super::{Session, SessionSpec, State};
 use crate::backend::{Origin, Place, PlaceSpec};
 use crate::engine::{Caller, Engine};
+use crate::image::Image;
 use crate::interpreter::{Driver, Interpreter};
+use crate::network::Rules;
 
-/// After so long without a session of that kind those that wait are let go of.
-const IDLE: Duration = Duration::from_mins(10);
+/// Kinds that wait at once, each in the number that was asked for. Of more those go that have waited longest.
+const MOST_KINDS: usize = 4;
+/// Who has just got a sandbox is about to use it: the next one is made a moment later, if another waits meanwhile.
+const COURTESY: Duration = Duration::from_millis(50);
 
 /// What waits.
 #[derive(Default)]
-pub(crate) struct Shelf {
-    ready: Mutex<Vec<Ready>>,
-    /// Whether somebody fills it.
-    filling: AtomicBool,
+pub(crate) struct Shelf(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// Longest first.
+    ready: Vec<Ready>,
+    /// What there should be more of.
+    orders: VecDeque<Order>,
+    /// What is being made now.
+    making: Option<Making>,
+    /// Whether somebody carries out the orders.
+    filling: bool,
     /// Whether somebody lets go of what nobody asks for.
-    watched: AtomicBool,
+    watched: bool,
     /// When it was last asked.
-    asked: Mutex<Option<Instant>>,
+    asked: Option<Instant>,
+}
+
+/// Sandboxes to be kept ready.
+#[derive(Clone, PartialEq)]
+struct Order {
+    /// As whom they are planned: what he may have is what they get.
+    caller: Caller,
+    spec: SessionSpec,
+    count: usize,
+}
+
+/// A sandbox that will be there soon, and who has asked for it already.
+struct Making {
+    kind: Kind,
+    claim: Option<oneshot::Sender<Ready>>,
+}
+
+/// All that a sandbox is made with.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Kind {
+    env: BTreeMap<String, String>,
+    limits: Limits,
+    accept: Vec<Layer>,
+    extra_roots: Vec<String>,
+    image: Option<Image>,
+    network: Option<Arc<Rules>>,
 }
 
 /// A sandbox that waits, and its interpreter.
 pub(super) struct Ready {
-    env: BTreeMap<String, String>,
+    kind: Kind,
     pub(super) place_spec: PlaceSpec,
     pub(super) place: Arc<dyn Place>,
     pub(super) interpreter: Interpreter,
 }
 
-impl Ready {
-    /// Whether it is what would be made of this.
-    fn is(&self, plan: &Plan, spec: &SessionSpec) -> bool {
-        let (own, other) = (&self.place_spec, &plan.place_spec);
-        let image = |spec: &PlaceSpec| spec.image.as_ref().map(|held| held.image.clone());
-        self.env == spec.env
-            && own.limits == other.limits
-            && own.accept == other.accept
-            && own.extra_roots == other.extra_roots
-            && own.digest == other.digest
-            && image(own) == image(other)
-    }
-}
-
 impl Shelf {
-    fn lock(&self) -> MutexGuard<'_, Vec<Ready>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One that is what would be made, and lives.
-    pub(super) fn take(&self, plan: &Plan, spec: &SessionSpec) -> Option<Ready> {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        loop {
-            let mut ready = self.lock();
-            let at = ready.iter().position(|ready| ready.is(plan, spec))?;
-            let taken = ready.swap_remove(at);
-            drop(ready);
-            if taken.interpreter.is_alive() {
-                return Some(taken);
+    /// One that is what would be made, and lives; also one that is nearly there.
+    pub(super) async fn take(&self, kind: &Kind) -> Option<Ready> {
+        // Dropped outside of the lock: that kills what is inside.
+        let mut dead = Vec::new();
+        let soon = {
+            let mut kept = self.lock();
+            kept.asked = Some(Instant::now());
+            while let Some(at) = kept.ready.iter().position(|ready| ready.kind == *kind) {
+                let taken = kept.ready.remove(at);
+                if taken.interpreter.is_alive() {
+                    return Some(taken);
+                }
+                dead.push(taken);
             }
-        }
+            let making = kept.making.as_mut().filter(|making| making.kind == *kind && making.claim.is_none())?;
+            let (claim, soon) = oneshot::channel();
+            making.claim = Some(claim);
+            soon
+        };
+        drop(dead);
+        // Where it could not be made there is an end of this too, and who asked makes his own.
+        soon.await.ok()
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.lock().ready.len()
     }
 
     /// Lets go of all.
     pub(super) fn clear(&self) {
-        let all = std::mem::take(&mut *self.lock());
-        // Dropped outside of the lock: that kills what is inside.
+        let (all, _) = {
+            let mut kept = self.lock();
+            (std::mem::take(&mut kept.ready), std::mem::take(&mut kept.orders))
+        };
         drop(all);
     }
 
-    fn is_idle(&self) -> bool {
-        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.is_none_or(|asked| asked.elapsed() >= IDLE)
+    /// Notes an order; whether its giver has to carry it out, for nobody else does.
+    fn order(&self, order: Order) -> bool {
+        let mut kept = self.lock();
+        kept.asked = Some(Instant::now());
+        if !kept.orders.contains(&order) {
+            kept.orders.push_back(order);
+            if kept.orders.len() > MOST_KINDS {
+                kept.orders.pop_front();
+            }
+        }
+        !std::mem::replace(&mut kept.filling, true)
+    }
+
+    /// The next order; without one nobody carries out any from now on.
+    fn next(&self) -> Option<Order> {
+        let mut kept = self.lock();
+        let next = kept.orders.pop_front();
+        kept.filling = next.is_some();
+        next
+    }
+
+    fn count(&self, kind: &Kind) -> usize {
+        self.lock().ready.iter().filter(|ready| ready.kind == *kind).count()
+    }
+
+    fn begin(&self, kind: &Kind) {
+        self.lock().making = Some(Making { kind: kind.clone(), claim: None });
+    }
+
+    /// What was begun is there, or is not to be had. Whoever waits for it has it first.
+    fn finish(&self, made: Option<Ready>, most: usize) {
+        let mut gone = Vec::new();
+        {
+            let mut kept = self.lock();
+            let claim = kept.making.take().and_then(|making| making.claim);
+            let Some(made) = made else { return };
+            // He may have gone away meanwhile.
+            let left = match claim {
+                Some(claim) => claim.send(made).err(),
+                None => Some(made),
+            };
+            kept.ready.extend(left);
+            let over = kept.ready.len().saturating_sub(most);
+            gone.extend(kept.ready.drain(..over));
+        }
+        drop(gone);
+    }
+
+    /// Whether it is to be watched by whoever asks this, for nobody else does.
+    fn watch(&self) -> bool {
+        !std::mem::replace(&mut self.lock().watched, true)
+    }
+
+    /// How long it is until nobody has asked for `idle`; none when that is so, and it is watched no more.
+    fn idle_in(&self, idle: Duration) -> Option<Duration> {
+        let mut kept = self.lock();
+        let left = kept.asked.and_then(|asked| idle.checked_sub(asked.elapsed())).filter(|left| !left.is_zero());
+        kept.watched = left.is_some();
+        left
     }
 }
 
 impl Plan {
-    /// Whether such a sandbox may be made before anybody asks for it: one that begins empty and reaches nobody.
-    pub(super) fn may_wait(&self, spec: &SessionSpec) -> bool {
+    /// What is made by it, where that may be done before anybody asks: here, and beginning empty.
+    pub(super) fn kind(&self, spec: &SessionSpec) -> Option<Kind> {
         let place = &self.place_spec;
-        spec.backend == BackendKind::Native && place.origin == Origin::Nothing && place.network.is_none()
+        (spec.backend == BackendKind::Native && place.origin == Origin::Nothing).then(|| Kind {
+            env: spec.env.clone(),
+            limits: place.limits.clone(),
+            accept: place.accept.clone(),
+            extra_roots: place.extra_roots.clone(),
+            image: place.image.as_ref().map(|held| held.image.clone()),
+            network: place.network.clone(),
+        })
     }
 }
 
 impl Engine {
     /// Makes sandboxes for sessions like this one ahead of need, until `count` of them wait; they go when nobody has asked for
-    /// a while. What cannot be made is left out: whoever asks is told why.
-    pub async fn keep_sessions_ready(&self, caller: &Caller, spec: &SessionSpec, count: usize) {
-        if count == 0 || self.ahead.filling.swap(true, Ordering::AcqRel) {
+    /// any for so long as `idle`. What cannot be made is left out: whoever asks is told why.
+    pub async fn keep_sessions_ready(&self, caller: &Caller, spec: &SessionSpec, count: usize, idle: Duration) {
+        if count == 0 {
             return;
         }
-        while self.ready_for(caller, spec).await < count && self.make_ahead(caller, spec).await.is_some() {}
-        self.ahead.filling.store(false, Ordering::Release);
+        if self.ahead.order(Order { caller: caller.clone(), spec: spec.clone(), count }) {
+            while let Some(order) = self.ahead.next() {
+                while self.make_ahead(&order).await.is_some() {}
+            }
+        }
         // One looks after them, however many asked.
-        if self.ahead.watched.swap(true, Ordering::AcqRel) {
-            return;
+        if self.ahead.watch() {
+            while let Some(left) = self.ahead.idle_in(idle) {
+                tokio::time::sleep(left).await;
+            }
+            self.ahead.clear();
         }
-        while !self.ahead.is_idle() {
-            tokio::time::sleep(IDLE).await;
-        }
-        self.ahead.watched.store(false, Ordering::Release);
-        self.ahead.clear();
     }
 
-    async fn ready_for(&self, caller: &Caller, spec: &SessionSpec) -> usize {
-        let Ok(plan) = self.plan_session(caller, &mut spec.clone(), None).await else { return usize::MAX };
-        self.ahead.lock().iter().filter(|ready| ready.is(&plan, spec)).count()
-    }
-
-    async fn make_ahead(&self, caller: &Caller, spec: &SessionSpec) -> Option<()> {
+    /// Makes one more; none if there are enough, or it cannot be made.
+    async fn make_ahead(&self, order: &Order) -> Option<()> {
+        let Order { caller, spec, count } = order;
         let plan = self.plan_session(caller, &mut spec.clone(), None).await.ok()?;
-        if !plan.may_wait(spec) {
-            return None;
+        let kind = plan.kind(spec)?;
+        match self.ahead.count(&kind) {
+            enough if enough >= *count => return None,
+            0 => {}
+            _ => tokio::time::sleep(COURTESY).await,
         }
+        self.ahead.begin(&kind);
+        let made = self.make(plan, kind, spec).await;
+        let is_made = made.is_some();
+        self.ahead.finish(made, MOST_KINDS * count);
+        is_made.then_some(())
+    }
+
+    async fn make(&self, plan: Plan, kind: Kind, spec: &SessionSpec) -> Option<Ready> {
         let place = self.stations.native.backend.open(&plan.place_spec).await.ok()?;
         let Plan { place_spec, path } = plan;
-        let now = Instant::now();
         // A session for as long as it takes to start the interpreter, the same way as ever.
         let session = Session {
             id: place_spec.id.clone(),
@@ -134,7 +246,7 @@ impl Engine {
             created: SystemTime::now().into(),
             path,
             place_spec,
-            state: Mutex::new(State::new(Arc::clone(&place), now + IDLE, None)),
+            state: Mutex::new(State::new(Arc::clone(&place), Instant::now(), None)),
             starting: tokio::sync::Mutex::default(),
             still: tokio::sync::RwLock::default(),
             over: tokio::sync::watch::Sender::new(false),
@@ -144,7 +256,6 @@ impl Engine {
         };
         let interpreter = self.begin(&session, Driver::of("python")?).await.ok()?;
         let Session { place_spec, .. } = session;
-        self.ahead.lock().push(Ready { env: spec.env.clone(), place_spec, place, interpreter });
-        Some(())
+        Some(Ready { kind, place_spec, place, interpreter })
     }
 }

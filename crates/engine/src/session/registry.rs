@@ -70,7 +70,11 @@ impl Engine {
         }
         let is_plain = surroundings.is_none();
         let plan = self.plan_session(caller, &mut spec, surroundings).await?;
-        let ready = if is_plain && plan.may_wait(&spec) { self.ahead.take(&plan, &spec) } else { None };
+        let ready = match plan.kind(&spec).filter(|_| is_plain) {
+            Some(kind) => self.ahead.take(&kind).await,
+            None => None,
+        };
+        let is_ready = ready.is_some();
         let Plan { place_spec, path } = plan;
         let (place_spec, place, waiting) = if let Some(ready) = ready {
             (ready.place_spec, ready.place, Some(ready.interpreter))
@@ -100,7 +104,7 @@ impl Engine {
         let facts = serde_json::json!({
             "backend": session.spec.backend, "image": session.spec.image, "from": session.spec.from,
             "network": session.spec.network, "limits": super::spec::written(&session.limits),
-            "ttl_ms": u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
+            "ttl_ms": u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX), "ahead": is_ready,
         });
         session.record(caller, "created", facts).await?;
         self.sessions.lock().insert(id, Arc::clone(&session));
@@ -169,6 +173,12 @@ impl Engine {
     #[must_use]
     pub fn count_sessions(&self) -> usize {
         self.sessions.lock().len()
+    }
+
+    /// How many sandboxes wait for sessions to come.
+    #[must_use]
+    pub fn count_ready_sessions(&self) -> usize {
+        self.ahead.len()
     }
 
     /// Ends every session, for a server that stops.

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use engine::{Caller, SessionSpec, SnapshotSpec};
 use types::{LimitsSpec, Network};
 
+use super::expected;
 use super::fault::{Fault, NOT_FOUND};
 use super::sandbox::{AtEnd, Kept, Sandbox, Stand, Wanted, boot_id};
 use super::template::Origin;
@@ -28,26 +29,14 @@ pub(super) async fn create(
 ) -> Result<Arc<Sandbox>, Fault> {
     let spec = spec(shared, &wanted, origin);
     let session = shared.engine.create_session(owner, spec.clone()).await?;
-    if spec.from.is_none() {
-        expect_more(shared, owner, spec);
-    }
+    expected::after(shared, owner, &wanted, spec);
     let sandbox = Sandbox::new(owner.clone(), wanted, session, lives);
     shared.e2b.add(&sandbox);
     tokio::spawn(keep(Arc::clone(shared), Arc::clone(&sandbox)));
     Ok(sandbox)
 }
 
-/// Whoever asked for one asks for another soon: it is made meanwhile, as nobody's.
-fn expect_more(shared: &Arc<Shared>, owner: &Caller, spec: SessionSpec) {
-    let (shared, owner) = (Arc::clone(shared), owner.clone());
-    let spec = SessionSpec { metadata: std::collections::BTreeMap::new(), ..spec };
-    tokio::spawn(async move {
-        let ready = shared.engine.e2b().ready;
-        shared.engine.keep_sessions_ready(&owner, &spec, ready).await;
-    });
-}
-
-fn spec(shared: &Shared, wanted: &Wanted, origin: Origin) -> SessionSpec {
+pub(super) fn spec(shared: &Shared, wanted: &Wanted, origin: Origin) -> SessionSpec {
     let (image, from) = match origin {
         Origin::Nothing => (None, None),
         Origin::Image(name) => (Some(name), None),

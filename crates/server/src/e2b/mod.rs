@@ -11,6 +11,7 @@ mod dispatch;
 mod entry;
 mod envd;
 mod execute;
+mod expected;
 mod fault;
 mod files;
 mod filesystem;
@@ -37,6 +38,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 pub(crate) use control::routes;
+pub(crate) use expected::at_start;
 pub(crate) use sandbox::Sandboxes;
 
 use crate::http::Shared;

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use types::Timestamp;
 
 use super::contexts::Context;
+use super::expected::Expected;
 use super::metrics::Sample;
 use super::template::Builds;
 use crate::keys::random_hex;
@@ -24,6 +25,7 @@ pub(super) fn same(own: &[u8], given: &[u8]) -> bool {
 pub(crate) struct Sandboxes {
     by_id: Mutex<HashMap<String, Arc<Sandbox>>>,
     pub(super) builds: Builds,
+    pub(super) expected: Expected,
 }
 
 impl Sandboxes {

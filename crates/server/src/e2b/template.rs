@@ -76,6 +76,14 @@ pub(super) async fn find(shared: &Arc<Shared>, caller: &Caller, name: &str) -> R
     }
 }
 
+/// The same if it is there already: nothing is built for it.
+pub(super) fn known(shared: &Shared, name: &str) -> Option<Origin> {
+    if has_image(shared, name).unwrap_or(false) {
+        return Some(Origin::Image(name.to_owned()));
+    }
+    (!shared.engine.e2b().build && [BASE, INTERPRETER].contains(&name)).then_some(Origin::Nothing)
+}
+
 fn has_image(shared: &Shared, name: &str) -> Result<bool, RunError> {
     Ok(shared.engine.images()?.get(name).is_ok())
 }
@@ -195,21 +203,34 @@ struct Progress {
 
 impl Output for Progress {
     fn write(&mut self, _: Stream, bytes: &[u8]) -> ControlFlow<()> {
-        let text = String::from_utf8_lossy(bytes);
-        if let Some(line) = text.lines().rfind(|line| !line.trim().is_empty())
-            && self.told.elapsed() >= PROGRESS
+        if self.told.elapsed() >= PROGRESS
+            && let Some(line) = last_line(bytes)
         {
             self.told = Instant::now();
-            let line: String = line.chars().take(100).collect();
             say(&format!("template {}: {}", self.name, one_line(&line)));
         }
         ControlFlow::Continue(())
     }
 }
 
+/// The last line that is there whole and says something.
+fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let (whole, _) = text.rsplit_once('\n')?;
+    let line = whole.lines().rfind(|line| !line.trim().is_empty())?;
+    Some(line.trim().chars().take(100).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_is_told_in_whole_lines() {
+        assert_eq!(last_line(b"Get:1 a\n  Get:2 b\n\nG"), Some("Get:2 b".to_owned()));
+        assert_eq!(last_line(b"W"), None);
+        assert_eq!(last_line(b"\n \n"), None);
+    }
 
     #[test]
     fn what_is_said_of_a_build_can_be_typed() {

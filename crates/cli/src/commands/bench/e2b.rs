@@ -38,6 +38,8 @@ pub(super) struct E2bReport {
     create: Summary,
     /// To the first result, the first of a server.
     cold: Summary,
+    /// The same for a sandbox of a kind that none is made ahead of.
+    anew: Summary,
     /// Sandboxes that answered while all of them lived.
     alive: usize,
     /// Memory that they took from the machine, all together.
@@ -66,19 +68,20 @@ pub(super) fn measure(config: Option<&Path>, python: &Path, rounds: &Rounds) -> 
     let bench = Bench::new(config, python)?;
     let mut cold = Vec::new();
     for _ in 0..rounds.cold {
-        cold.extend(bench.on(&bench.start()?, "cold", 1).and_then(|said| read::<Vec<First>>(&said))?);
+        cold.extend(bench.on(&bench.start()?, "first", 1).and_then(|said| read::<Vec<First>>(&said))?);
     }
     let daemon = bench.start()?;
     // The first ones find what nobody has touched yet.
-    bench.on(&daemon, "warm", 3)?;
-    let warm: Vec<First> = read(&bench.on(&daemon, "warm", rounds.warm)?)?;
+    bench.on(&daemon, "first", 3)?;
+    let warm: Vec<First> = read(&bench.on(&daemon, "first", rounds.warm)?)?;
+    let anew: Vec<First> = read(&bench.on(&daemon, "anew", rounds.cold)?)?;
     let alive: Alive = read(&bench.on(&daemon, "alive", rounds.alive)?)?;
     let summary = |firsts: &[First], of: fn(&First) -> f64| {
         let times: Vec<Duration> = firsts.iter().map(|first| Duration::from_secs_f64(of(first) / 1e3)).collect();
         Summary::of(&times).ok_or_else(|| cannot("measure", &"there was nothing to measure"))
     };
     let (whole, create) = (summary(&warm, |first| first.whole)?, summary(&warm, |first| first.create)?);
-    let cold = summary(&cold, |first| first.whole)?;
+    let (cold, anew) = (summary(&cold, |first| first.whole)?, summary(&anew, |first| first.whole)?);
     let budgets = vec![
         Budget::at_most(40.0, "ms", "warm", "create to first result, p50").measured(Some(whole.p50_ms)),
         Budget::at_most(150.0, "ms", "cold", "the same as the first of a server, p50").measured(Some(cold.p50_ms)),
@@ -88,7 +91,7 @@ pub(super) fn measure(config: Option<&Path>, python: &Path, rounds: &Rounds) -> 
     let met = budgets.iter().all(|budget| budget.met == Some(true));
     let load_after = machine::load();
     let (alive, alive_bytes) = (alive.alive, alive.bytes);
-    Ok(E2bReport { warm: whole, create, cold, alive, alive_bytes, load_before, load_after, budgets, met })
+    Ok(E2bReport { warm: whole, create, cold, anew, alive, alive_bytes, load_before, load_after, budgets, met })
 }
 
 struct Bench<'a> {
@@ -147,6 +150,7 @@ pub(super) fn text(report: &E2bReport) -> String {
         row("create to first result, warm", &report.warm),
         row("of that, create", &report.create),
         row("create to first result, first of a server", &report.cold),
+        row("create to first result, none made ahead", &report.anew),
     ];
     let alive = report.alive_bytes as f64 / f64::from(1 << 30);
     let remark = format!("{} sandboxes answered at once; together they took {alive:.1} GiB", report.alive);

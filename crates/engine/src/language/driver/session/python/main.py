@@ -27,6 +27,9 @@ def main():
     # A program's own modules are found where it is, from now on.
     sys.path.insert(0, "")
     place = Place()
+    # What is there now stays.
+    gc.freeze()
+    gc.enable()
     WIRES.tell({"event": "ready", "version": "%d.%d.%d" % sys.version_info[:3], "flavour": kernel.flavour})
     while True:
         LOOP.idle(WIRES.commands)
@@ -92,6 +95,7 @@ def serve(kernel, order, place):
         try:
             if order.get("cwd"):
                 os.chdir(order["cwd"])
+            see_packages()
             kernel.run(order["code"])
         finally:
             leave_if_forked()

@@ -100,7 +100,11 @@ def shell(command):
     program = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
     child = subprocess.Popen([program, "-c", command], preexec_fn=os.setpgrp)
     try:
-        return child.wait()
+        code = child.wait()
+        # It may have been an installer.
+        see_packages()
+        importlib.invalidate_caches()
+        return code
     except BaseException:
         for number, patience in ((signal.SIGINT, 1), (signal.SIGKILL, None)):
             try:
@@ -110,6 +114,16 @@ def shell(command):
             except (OSError, subprocess.TimeoutExpired):
                 pass
         raise
+
+
+def see_packages():
+    """Packages that the user installs for himself are found, also the first ones: their folder may not have been there when
+    Python looked for it."""
+    folder = site.getusersitepackages() if site.ENABLE_USER_SITE else None
+    if folder and folder not in sys.path and os.path.isdir(folder):
+        # Before those of everybody, as Python itself has it.
+        others = (at for at, path in enumerate(sys.path) if path.endswith("-packages"))
+        sys.path.insert(next(others, len(sys.path)), folder)
 
 
 class Loop:

@@ -6,8 +6,8 @@ Python, by C or by a child, is read by a second process, the pump, which also pa
 streamed while code runs that never lets go of the interpreter, and is not lost when the process dies.
 """
 # All that is ever needed, now: later a module of the user's could have the same name.
-import __future__, ast, binascii, builtins, codecs, fcntl, importlib.machinery, importlib.util, io, json, linecache, os
-import select, signal, struct, subprocess, sys, termios, textwrap, traceback, warnings, _thread
+import __future__, ast, binascii, builtins, codecs, fcntl, gc, importlib.machinery, importlib.util, io, json, linecache, os
+import select, signal, site, struct, subprocess, sys, termios, textwrap, traceback, warnings, _thread
 
 OWN_FILE = "<saggar>"
 OWN_MODULE = sys.modules["__main__"]  # It stays alive, though its name is given to the user's.
@@ -114,9 +114,10 @@ def pump(out, err, events, heard, answers):
             chunk = os.read(fd, min(left, 1 << 16))
             left -= len(chunk)
             rest.register(fd, select.POLLIN)
-            # The rest of a line is often on its way, and on a busy machine it takes its time. An event says that it is not.
+            # The rest of a line is often on its way, and on a busy machine it takes its time. An event says that it is not,
+            # unless both are there: what was written before it comes first.
             while patient and not chunk.endswith(b"\n") and len(chunk) < 1 << 15:
-                if [ready for ready, _ in rest.poll(REST)] != [fd]:
+                if fd not in dict(rest.poll(REST)):
                     break
                 more = os.read(fd, 1 << 15)
                 if not more:
