@@ -9,11 +9,11 @@ mod project;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::time::Duration;
 
 use common::{json, send, text};
-use project::{CHEATS, FIX, Project, adding, changing};
+use project::{CHEATS, FIX, Project, adding, changing, git};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -145,13 +145,11 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     let patches = [("one", Some(FIX)), ("two", Some(slow.as_str())), ("three", Some(FIX))];
     project.write(&patches);
     let mut child =
-        project.command("killed", &["--workers", "1"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let report = project.file("killed", "one", "report.json");
-    // Making an environment takes its time on a loaded machine.
-    while !report.exists() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended without a report");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        project.command("killed", &["--workers", "1"]).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // It tells of each that is done, which is when its report is there.
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = said.find(|line| line.starts_with("[1/3] "));
+    assert!(first.as_ref().is_some_and(|line| line.contains("a__calc-one")), "{first:?}");
     send(child.id(), Signal::KILL);
     child.wait().unwrap();
     let first = fs::metadata(project.file("killed", "one", "report.json")).unwrap().modified().unwrap();
@@ -163,6 +161,74 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     // Another patch under the same name is another thing to do.
     let other = project.evaluate("killed", &[("one", Some(&adding("NOTES.txt", "x\n")))], &[]);
     assert_eq!(other["resolved_ids"], json!([]));
+}
+
+#[test]
+fn a_project_that_is_in_no_folder_is_cloned_once() {
+    let project = Project::new("swe-clone");
+    let (origin, home) = (project.place.join("repos/a__calc"), project.place.join("home"));
+    fs::write(origin.join("LATER.txt"), "later\n").unwrap();
+    git(&origin, &["add", "-A"]);
+    git(&origin, &["commit", "-q", "-m", "later"]);
+    let later = git(&origin, &["rev-parse", "HEAD"]);
+    let settings = project.place.join("saggar.toml");
+    let from = format!("file://{}/repos/{{owner}}__{{name}}/.git", project.place.display());
+    fs::write(&settings, format!("[build]\nrepositories = {from:?}\n")).unwrap();
+    let unrelated = adding("NOTES.txt", "nothing\n");
+    let evaluate = |run: &str| {
+        let words = ["--config", settings.to_str().unwrap(), "swe", "eval", "--dataset", "rows.jsonl", "--run-id", run];
+        let more = ["--predictions", "predictions.jsonl", "--wheels", &project.wheels, "--workers", "2", "--json"];
+        let mut command = common::saggar(&[&words[..], &more[..]].concat());
+        let done = command.current_dir(&project.place).env("SAGGAR_HOME", &home).output().unwrap();
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        json(&done)
+    };
+    let clones = || -> Vec<String> {
+        let names = fs::read_dir(home.join("swe-clones")).unwrap().flatten();
+        names.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| !name.contains(".lock")).collect()
+    };
+    project.write(&[("fix", Some(FIX)), ("fixed", Some(unrelated.as_str()))]);
+    project.edit_rows(|at, row| row["base_commit"] = json!([&project.commit, &project.fixed][at]));
+    let first = evaluate("first");
+    assert_eq!(first["resolved_ids"], json!(["a__calc-fix", "a__calc-fixed"]), "{first}");
+    assert!(matches!(&clones()[..], [one] if one.contains("a__calc-") && one.contains(".git")), "{:?}", clones());
+    // One environment, one clone, two trees.
+    let timing = project.timing("first");
+    assert_eq!((&timing["made"], &timing["workers"], &timing["ran"]), (&json!(4), &json!(2), &json!(2)), "{timing}");
+    assert!(timing["test_seconds"].as_f64().unwrap() > 0.0 && timing["ratio"].as_f64().unwrap() > 1.0, "{timing}");
+    assert_eq!((&evaluate("second"), &project.timing("second")["made"]), (&first, &json!(0)));
+    // What nobody has seen yet is in the clone all the same, when its origin is long gone.
+    let away = project.place.join("away");
+    fs::rename(&origin, &away).unwrap();
+    project.edit_rows(|_, row| row["base_commit"] = json!(later));
+    assert_eq!(evaluate("third")["resolved_ids"], first["resolved_ids"]);
+    // One that was left half made is made anew.
+    fs::rename(&away, &origin).unwrap();
+    let clone = home.join("swe-clones").join(&clones()[0]);
+    fs::rename(&clone, clone.with_extension("part")).unwrap();
+    fs::remove_file(clone.with_extension("part").join("packed-refs")).unwrap();
+    fs::write(origin.join("LAST.txt"), "last\n").unwrap();
+    git(&origin, &["add", "-A"]);
+    git(&origin, &["commit", "-q", "-m", "last"]);
+    let last = git(&origin, &["rev-parse", "HEAD"]);
+    project.edit_rows(|_, row| row["base_commit"] = json!(last));
+    assert_eq!(evaluate("fourth")["resolved_ids"], first["resolved_ids"]);
+    assert_eq!(clones(), [clone.file_name().unwrap().to_str().unwrap()]);
+}
+
+#[test]
+fn a_log_that_nobody_can_read_is_told_before_anything_runs() {
+    let project = Project::new("swe-parser");
+    project.write(&[("fix", Some(FIX))]);
+    project.edit_rows(|_, row| row["log_parser"] = json!("parse_log_nobody"));
+    let done = project.command("parser", &["--json"]).output().unwrap();
+    assert!(text(&done.stderr).contains("there is no parser `parse_log_nobody`"), "{}", text(&done.stderr));
+    let summary = json(&done);
+    assert_eq!(
+        (&summary["unresolved_ids"], &summary["infra_failure_ids"]),
+        (&json!([]), &json!(["a__calc-fix"])),
+        "{summary}"
+    );
 }
 
 #[test]

@@ -322,6 +322,7 @@ struct BuildSection {
     apt_mirror: Option<String>,
     proxy: Option<String>,
     ca_bundle: Option<PathBuf>,
+    repositories: Option<String>,
     script_dependencies: bool,
 }
 
@@ -393,6 +394,7 @@ impl Settings {
                 apt_mirror: file.build.apt_mirror,
                 proxy: file.build.proxy,
                 ca_bundle: file.build.ca_bundle,
+                repositories: file.build.repositories,
             },
             build_for_scripts: file.build.script_dependencies,
             docker: docker_host(file.docker),

@@ -12,8 +12,8 @@ fn file(name: &str) -> PathBuf {
 
 #[test]
 fn tables_are_read_whatever_packed_them() {
-    // By pyarrow: snappy with dictionaries, and gzip without, in pages of the second kind.
-    for name in ["rows.parquet", "rows-gzip.parquet"] {
+    // By pyarrow: snappy with dictionaries, gzip without, in pages of the second kind, and zstd.
+    for name in ["rows.parquet", "rows-gzip.parquet", "rows-zstd.parquet"] {
         let instances = row::read(&file(name), &[]).unwrap();
         let ids: Vec<&str> = instances.iter().map(|instance| instance.id.as_str()).collect();
         assert_eq!(ids, ["a__calc-1", "a__calc-2"], "{name}");
@@ -38,6 +38,21 @@ fn what_is_no_table_is_told_by_name() {
     std::fs::write(&place, "PAR1 and nothing else PAR1").unwrap();
     let error = row::read(&place, &[]).unwrap_err().to_string();
     assert!(error.contains("no-table.parquet"), "{error}");
+}
+
+#[test]
+fn a_table_that_was_cut_or_changed_is_refused_and_ends_nobody() {
+    let whole = std::fs::read(file("rows-zstd.parquet")).unwrap();
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("changed.parquet");
+    for at in (0..whole.len()).step_by(7) {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x55;
+        std::fs::write(&place, &changed).unwrap();
+        // Either it is still a table, or it is told what is wrong with it.
+        drop(row::read(&place, &[]));
+        std::fs::write(&place, &whole[..at]).unwrap();
+        assert!(row::read(&place, &[]).is_err(), "cut at {at}");
+    }
 }
 
 #[test]

@@ -20,10 +20,10 @@ const TEST_PATCH: &str = "diff --git a/tests/test_calc.py b/tests/test_calc.py\n
 /// A project, its repository and a place for runs.
 pub(crate) struct Project {
     pub(crate) place: PathBuf,
-    commit: String,
-    fixed: String,
+    pub(crate) commit: String,
+    pub(crate) fixed: String,
     python: String,
-    wheels: String,
+    pub(crate) wheels: String,
 }
 
 impl Project {
@@ -43,20 +43,7 @@ impl Project {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        let git = |words: &[&str]| {
-            let mut command = Command::new("git");
-            command.current_dir(&tree).args([
-                "-c",
-                "user.name=x",
-                "-c",
-                "user.email=x@localhost",
-                "-c",
-                "safe.directory=*",
-            ]);
-            let done = command.args(words).output().unwrap();
-            assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
-            text(&done.stdout).trim().to_owned()
-        };
+        let git = |words: &[&str]| git(&tree, words);
         git(&["init", "-q", "-b", "main"]);
         git(&["add", "-A"]);
         git(&["commit", "-q", "-m", "a bug"]);
@@ -133,11 +120,35 @@ impl Project {
         self.place.join(format!("logs/run_evaluation/{run}/m/a__calc-{name}/{file}"))
     }
 
+    /// What a run took.
+    pub(crate) fn timing(&self, run: &str) -> Value {
+        let path = self.place.join(format!("logs/run_evaluation/{run}/timing.json"));
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    /// Changes every row, by its number.
+    pub(crate) fn edit_rows(&self, edit: impl Fn(usize, &mut Value)) {
+        let path = self.place.join("rows.jsonl");
+        let mut rows: Vec<Value> =
+            fs::read_to_string(&path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        rows.iter_mut().enumerate().for_each(|(at, row)| edit(at, row));
+        let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+        fs::write(path, lines.join("\n")).unwrap();
+    }
+
     pub(crate) fn report(&self, run: &str, name: &str) -> Value {
         let text = fs::read_to_string(self.file(run, name, "report.json")).unwrap();
         let mut report: Value = serde_json::from_str(&text).unwrap();
         report[format!("a__calc-{name}")].take()
     }
+}
+
+/// What git says in a folder.
+pub(crate) fn git(tree: &Path, words: &[&str]) -> String {
+    let own = ["-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "safe.directory=*"];
+    let done = Command::new("git").current_dir(tree).args(own).args(words).output().unwrap();
+    assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
+    text(&done.stdout).trim().to_owned()
 }
 
 /// A patch that makes a file.

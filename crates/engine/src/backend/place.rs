@@ -34,6 +34,9 @@ pub struct PlaceSpec {
     pub image: Option<Arc<HeldImage>>,
     /// The same where the backend keeps images itself: its digest there.
     pub digest: Option<String>,
+    /// Folders of its disk, and folders of the image in whose place they show as well, where the backend keeps images
+    /// itself.
+    pub shown: Vec<(String, String)>,
     /// Its way out, if it has one.
     pub network: Option<Arc<Rules>>,
     /// The state folder, where a backend on this host keeps disks and layers.

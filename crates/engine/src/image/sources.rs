@@ -22,6 +22,10 @@ pub struct Sources {
     pub proxy: Option<String>,
     /// Certificates of the authorities to trust, as PEM: the name of a file.
     pub ca_bundle: Option<std::path::PathBuf>,
+    /// Where projects are cloned from whose patches are tested: an address with `{owner}` and `{name}` in it. No image
+    /// depends on it.
+    #[serde(skip)]
+    pub repositories: Option<String>,
 }
 
 impl Sources {
@@ -34,6 +38,7 @@ impl Sources {
             apt_mirror: self.apt_mirror.or_else(|| others.apt_mirror.clone()),
             proxy: self.proxy.or_else(|| others.proxy.clone()),
             ca_bundle: self.ca_bundle.or_else(|| others.ca_bundle.clone()),
+            repositories: self.repositories.or_else(|| others.repositories.clone()),
         }
     }
 
@@ -71,7 +76,7 @@ impl Sources {
 
     /// Names and ports of whoever has packages. Those may be private addresses, which only the owner of the machine names.
     pub(crate) fn services(&self) -> Vec<(String, u16)> {
-        let named = [&self.index_url, &self.npm_registry, &self.apt_mirror, &self.proxy];
+        let named = [&self.index_url, &self.npm_registry, &self.apt_mirror, &self.proxy, &self.repositories];
         let mut services: Vec<_> = named.into_iter().flatten().filter_map(|url| service(url)).collect();
         if self.index_url.is_none() {
             services.extend(USUAL_INDEX.map(|name| (name.to_owned(), 443)));

@@ -6,9 +6,9 @@ use types::{BackendKind, Network};
 
 use super::error::SessionError;
 use super::spec::SessionSpec;
-use super::surroundings::Surroundings;
+use super::surroundings::{Surroundings, Way};
 use crate::admission;
-use crate::backend::{LayerId, Origin};
+use crate::backend::{ImageFacts, LayerId, Origin};
 use crate::engine::{Caller, Engine};
 use crate::error::{BackendError, RunError};
 use crate::image::{Base, HeldImage};
@@ -22,6 +22,7 @@ pub(super) struct Ground {
     pub(super) digest: Option<String>,
     pub(super) extra_roots: Vec<String>,
     pub(super) network: Option<Arc<Rules>>,
+    pub(super) shown: Vec<(String, String)>,
     /// Folders of programs beyond the usual ones.
     pub(super) path: Vec<String>,
 }
@@ -48,6 +49,9 @@ impl Engine {
             BackendKind::Docker => return self.far_ground(caller, spec, layer, surroundings).await,
             backend @ BackendKind::E2b => return Err(BackendError::NoSessions { backend }.into()),
         }
+        if surroundings.as_ref().is_some_and(|surroundings| !surroundings.shown.is_empty()) {
+            return Err(RunError::Unsupported { what: "folders in other places on backend `native`".to_owned() }.into());
+        }
         let network = match surroundings.as_ref().map(|surroundings| surroundings.way) {
             None => admission::way_out(spec.network, &self.settings, caller)?,
             Some(way) => self.way_out(way, caller).await?,
@@ -73,7 +77,18 @@ impl Engine {
         extra_roots.dedup();
         let path = interpreters.iter().filter_map(|found| found.own_folder().map(str::to_owned)).collect();
         let origin = layer.map_or(Origin::Nothing, Origin::Snapshot);
-        Ok(Ground { origin, image, digest: None, extra_roots, network, path })
+        Ok(Ground { origin, image, digest: None, extra_roots, network, shown: Vec::new(), path })
+    }
+
+    /// What a backend that keeps images itself knows of one that this caller may use.
+    pub async fn image_facts(
+        &self,
+        caller: &Caller,
+        backend: BackendKind,
+        image: &str,
+    ) -> Result<ImageFacts, SessionError> {
+        let image = admission::offered(Some(image), &self.settings, caller)?;
+        Ok(self.stations.get(backend, &self.settings)?.backend.image(&image).await?)
     }
 
     /// The same where the backend keeps images itself.
@@ -91,8 +106,12 @@ impl Engine {
                 RunError::Unsupported { what: format!("network `open` in sessions of backend `{name}`") }.into()
             );
         }
-        if surroundings.is_some() {
+        let around = surroundings.unwrap_or_default();
+        if !around.trees.is_empty() {
             return Err(RunError::Unsupported { what: format!("host folders in sessions of backend `{name}`") }.into());
+        }
+        if around.way != Way::Closed {
+            return Err(RunError::Unsupported { what: format!("any network in sessions of backend `{name}`") }.into());
         }
         let reference = match &layer {
             Some(layer) => layer.0.rsplit('@').next().unwrap_or_default().to_owned(),
@@ -117,6 +136,7 @@ impl Engine {
             digest: Some(facts.digest),
             extra_roots: Vec::new(),
             network: None,
+            shown: around.shown,
             path: facts.path,
         })
     }

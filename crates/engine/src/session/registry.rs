@@ -129,6 +129,7 @@ impl Engine {
             extra_roots: ground.extra_roots,
             image: ground.image,
             digest: ground.digest,
+            shown: ground.shown,
             network: ground.network,
             state: self.settings.state.clone(),
         };

@@ -16,6 +16,8 @@ pub struct Surroundings {
     pub trees: Vec<String>,
     /// Its way out.
     pub way: Way,
+    /// Folders of its disk, each with one of its image in whose place it shows as well; where a daemon keeps the image.
+    pub shown: Vec<(String, String)>,
 }
 
 /// A way out of a session.

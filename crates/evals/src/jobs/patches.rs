@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{Admission, Caller, JobSettings};
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 
 use super::{JobError, Progress, Rules, Site, Step};
 use crate::swe::edits::Edits;
-use crate::swe::evaluation::{Evaluation, Options, Told};
+use crate::swe::evaluation::{Evaluation, Ground, Options, Told};
 use crate::swe::plan::Plan;
 use crate::swe::prediction::{Prediction, Predictions};
 use crate::swe::report::Tree;
 use crate::swe::row::{self, Instance};
 use crate::swe::steps;
+use crate::swe::timing::Timing;
 
 /// Instances of one job.
 const MOST_INSTANCES: usize = 5_000;
@@ -95,7 +96,7 @@ impl SweOrder {
         }
         for instance in &instances {
             // Where they are is the owner's affair; that one is missing can be told.
-            steps::find(Some(&repositories), &instance.repo)
+            steps::find(&repositories, &instance.repo)
                 .map_err(|error| JobError::from(error).without(&repositories, "the server's repositories"))?;
             Plan::of(instance)?;
         }
@@ -116,7 +117,9 @@ impl SweOrder {
             repeat,
             again: false,
             repos: Some(repositories.clone()),
+            origin: None,
             wheels: rules.settings.wheels.clone(),
+            ground: Ground::Native,
         };
         Ok(Work { instances, predictions, options, repositories, validate: self.validate_gold })
     }
@@ -160,11 +163,14 @@ impl Work {
             let progress = Progress { done, total: total as u64, best: None };
             listener(Step { name: "instance", data: without(json!(told), &shown), progress });
         });
+        let began = Instant::now();
         let told = if self.validate {
             evaluation.validate(&self.instances, tell).await?
         } else {
             evaluation.run(&self.instances, &self.predictions, tell).await?
         };
+        let timing = Timing::of(&told, self.options.workers, began.elapsed(), evaluation.made());
+        tree.time(&timing)?;
         let told: Vec<Value> = told.iter().map(|told| without(json!(told), &hidden)).collect();
         if self.validate {
             return Ok(json!({"id": site.id, "instances": told}));

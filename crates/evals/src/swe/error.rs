@@ -50,6 +50,55 @@ pub enum SweError {
         /// What git said.
         why: String,
     },
+    /// An address that projects cannot be cloned from.
+    #[error("`{0}` is no address to clone projects from")]
+    Origin(String),
+    /// A project could not be cloned.
+    #[error("{url} could not be cloned: {why}")]
+    Clone {
+        /// From where.
+        url: String,
+        /// What git said.
+        why: String,
+    },
+    /// The daemon does not have an instance's image.
+    #[error("the Docker daemon has no image `{image}`")]
+    NoImage {
+        /// Which.
+        image: String,
+    },
+    /// An image does not have what instances need.
+    #[error("`{image}` cannot be used for commit {commit}: {why}")]
+    Image {
+        /// Which.
+        image: String,
+        /// The instance's.
+        commit: String,
+        /// What was said.
+        why: String,
+    },
+    /// A row whose images have another history.
+    #[error("`{instance}` is a row of SWE-smith, whose tree cannot be made of its image")]
+    Smith {
+        /// Which instance.
+        instance: String,
+    },
+    /// An image in which nobody can look on.
+    #[error(
+        "tests cannot be watched in `{image}`: its Python looks for packages in no folder that they could be put into"
+    )]
+    Unwatched {
+        /// Which.
+        image: String,
+    },
+    /// Nobody reads logs of this kind.
+    #[error("the log of `{instance}` cannot be read: there is no parser `{name}`")]
+    NoParser {
+        /// Of which instance.
+        instance: String,
+        /// The one that the row names.
+        name: String,
+    },
     /// Neither the row nor the table of projects says how tests are run.
     #[error("it is not known how tests of `{instance}` are run")]
     NoRecipe {
@@ -89,7 +138,7 @@ impl SweError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Sandbox(error) => error.code(),
-            Self::Environment { .. } | Self::Checkout { .. } => ErrorCode::SandboxFailed,
+            Self::Environment { .. } | Self::Checkout { .. } | Self::Clone { .. } => ErrorCode::SandboxFailed,
             _ => ErrorCode::InvalidRequest,
         }
     }
@@ -97,7 +146,19 @@ impl SweError {
     /// Whether the environment is at fault, and no patch.
     #[must_use]
     pub const fn is_environment(&self) -> bool {
-        matches!(self, Self::NoPython { .. } | Self::Environment { .. } | Self::NoRecipe { .. })
+        matches!(
+            self,
+            Self::NoPython { .. }
+                | Self::Environment { .. }
+                | Self::NoRecipe { .. }
+                | Self::NoParser { .. }
+                | Self::NoRepository { .. }
+                | Self::Clone { .. }
+                | Self::NoImage { .. }
+                | Self::Image { .. }
+                | Self::Smith { .. }
+                | Self::Unwatched { .. }
+        )
     }
 
     /// What to do next.
@@ -118,6 +179,17 @@ impl SweError {
             Self::NoRepository { .. } => "put a clone or a bundle there, as OWNER__NAME or OWNER__NAME.bundle",
             Self::Commit(_) => "`base_commit` of a row is the whole hash of a commit",
             Self::Checkout { .. } => "the repository below --repos must have that commit: fetch it there",
+            Self::Origin(_) => "`repositories` in [build] is like https://git.example/{owner}/{name}.git",
+            Self::Clone { .. } => {
+                "name a folder with --repos, or an address with `repositories` in [build] of the settings"
+            }
+            Self::NoImage { .. } => {
+                "docker pull it, or name another with --image; without --backend docker no image is needed"
+            }
+            Self::Image { .. } => "an image has the project in /testbed, with that commit, and git",
+            Self::Smith { .. } => "leave --backend docker away: its tree is made of the project's repository",
+            Self::Unwatched { .. } => "--edits official believes the log alone",
+            Self::NoParser { .. } => "`log_parser` of a row is a name that docs/SWE.md lists",
             Self::NoRecipe { .. } => "give the row a `recipe` or an `install_config`, or name a file with --env-file",
             Self::Network(_) => "`network` of a recipe is `none` or `blackhole`",
             Self::NoPython { .. } => {

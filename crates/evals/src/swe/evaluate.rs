@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::SweError;
+use super::channel::Runner;
 use super::diff;
 use super::edits::{self, Edits};
 use super::grade::{self, END, START};
@@ -14,7 +15,7 @@ use super::plan::Plan;
 use super::prediction::Prediction;
 use super::report::{Report, write_text};
 use super::row::Instance;
-use super::steps::{self, Applied, Edit, Prepared, Script, Site, TREE, Tested, Workshop};
+use super::steps::{self, Applied, Edit, Prepared, Script, Site, Tested, Where, Workshop};
 
 /// How patches are graded.
 #[derive(Debug, Clone)]
@@ -50,12 +51,16 @@ pub struct Bench<'a> {
     pub prepared: &'a Prepared,
     /// How it is graded.
     pub rules: &'a Rules,
+    /// The image that has it, on a backend that keeps images itself.
+    pub image: Option<&'a str>,
 }
 
 /// What is written down on the way.
 #[derive(Default)]
 struct Notes {
     text: String,
+    /// What test commands took.
+    tests: Duration,
 }
 
 impl Notes {
@@ -74,8 +79,8 @@ struct Round {
 }
 
 impl Bench<'_> {
-    /// Grades a patch and writes its files into a folder, the report last.
-    pub async fn grade(&self, prediction: &Prediction, folder: &Path) -> Result<Verdict, SweError> {
+    /// Grades a patch and writes its files into a folder, the report last. Also what the test commands took by themselves.
+    pub async fn grade(&self, prediction: &Prediction, folder: &Path) -> Result<(Verdict, Duration), SweError> {
         std::fs::create_dir_all(folder).map_err(|source| SweError::File { path: folder.to_path_buf(), source })?;
         let patch = prediction.patch.clone().unwrap_or_default();
         write_text(&folder.join("patch.diff"), &patch)?;
@@ -87,10 +92,11 @@ impl Bench<'_> {
         }
         write_text(&folder.join("run_instance.log"), &notes.text)?;
         let verdict = graded?;
+        let took = notes.tests;
         if let Verdict::Graded(report) = &verdict {
             report.write(&self.instance.id, folder, self.rules.edits)?;
         }
-        Ok(verdict)
+        Ok((verdict, took))
     }
 
     async fn rounds(
@@ -168,7 +174,8 @@ impl Bench<'_> {
         let mut head = self.look(&site, left()).await?;
         if self.must_install(patch) {
             let install = format!("exec 2>&1; cd \"$1\"; set -x\n{}", self.plan.install.join("\n"));
-            let script = Script { text: &install, arguments: vec![TREE.to_owned()], time: left(), ..Script::default() };
+            let arguments = vec![site.tree().to_owned()];
+            let script = Script { text: &install, arguments, time: left(), ..Script::default() };
             head.push_str(&site.run(script).await?.out);
         }
         let commit = &self.instance.base_commit;
@@ -183,17 +190,30 @@ impl Bench<'_> {
                 notes.add("the test patch could not be applied");
             }
         }
-        let packages = self.prepared.packages.as_deref();
-        let tested = steps::test(&site, &self.plan.before, &self.plan.test, packages, left()).await?;
+        let packages = self.packages(&site).await?;
+        let tested = steps::test(&site, &self.plan.before, &self.plan.test, packages.as_deref(), left()).await?;
         notes.add(&format!("Test runtime: {:.2} seconds", tested.wall_ms / 1000.0));
+        notes.tests += Duration::try_from_secs_f64(tested.wall_ms / 1000.0).unwrap_or_default();
         Ok(Ok(Round { tested, head, edits }))
+    }
+
+    /// Where the reporter is put. A runner that it knows is not believed without it.
+    async fn packages(&self, site: &Site) -> Result<Option<String>, SweError> {
+        let (Some(image), Some(_)) = (self.image, Runner::of(&self.plan.test)) else {
+            return Ok(self.prepared.packages.clone());
+        };
+        let found = self.workshop.image_packages(site).await?;
+        if found.is_none() && self.rules.edits == Edits::Strict {
+            return Err(SweError::Unwatched { image: image.to_owned() });
+        }
+        Ok(found)
     }
 
     /// What the official script shows of the tree before the tests.
     async fn look(&self, site: &Site, time: Duration) -> Result<String, SweError> {
         let text = "exec 2>&1; cd \"$1\"; set -x\ngit status\ngit -c core.fileMode=false diff \"$2\"";
         let commit = if self.plan.bug.is_some() { "HEAD" } else { &self.instance.base_commit };
-        let arguments = vec![TREE.to_owned(), commit.to_owned()];
+        let arguments = vec![site.tree().to_owned(), commit.to_owned()];
         Ok(site.run(Script { text, arguments, time, ..Script::default() }).await?.out)
     }
 
@@ -257,7 +277,8 @@ impl Bench<'_> {
     /// All of it as one script, for people.
     fn script(&self) -> String {
         let plan = self.plan;
-        let mut script = format!("#!/bin/bash\nset -uxo pipefail\ncd {TREE}\n");
+        let tree = if self.image.is_some() { Where::Image } else { Where::Own };
+        let mut script = format!("#!/bin/bash\nset -uxo pipefail\ncd {}\n", tree.folder());
         for line in plan.before.iter().chain(&plan.install) {
             let _ = writeln!(script, "{line}");
         }

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::prediction::{Prediction, Predictions};
 use super::report::{Report, Tree, write_text};
 use super::row::Instance;
-use super::steps::{self, Workshop};
+use super::steps::{self, Prepared, Workshop};
 
 /// How a run is carried out.
 #[derive(Debug, Clone)]
@@ -34,8 +34,25 @@ pub struct Options {
     pub again: bool,
     /// A folder of repositories.
     pub repos: Option<PathBuf>,
+    /// Where projects are cloned from that are in no such folder, with `{owner}` and `{name}` in it.
+    pub origin: Option<String>,
     /// A folder of wheels in place of an index.
     pub wheels: Option<PathBuf>,
+    /// Where repositories are and tests run.
+    pub ground: Ground,
+}
+
+/// Where repositories are and tests run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Ground {
+    /// Sandboxes of this host, with environments that are made here.
+    #[default]
+    Native,
+    /// Containers of a Docker daemon, which have both in their images: this one, or each instance's own.
+    Docker {
+        /// For all instances.
+        image: Option<String>,
+    },
 }
 
 /// What has become of one instance.
@@ -47,8 +64,16 @@ pub struct Told {
     pub state: State,
     /// How long it took.
     pub seconds: f64,
+    /// How long its test commands took by themselves.
+    pub test_seconds: f64,
     /// More, for people.
     pub note: String,
+}
+
+impl Told {
+    fn new(id: &str, state: State, seconds: f64) -> Self {
+        Self { instance: id.to_owned(), state, seconds, test_seconds: 0.0, note: String::new() }
+    }
 }
 
 /// What becomes of an instance.
@@ -159,14 +184,27 @@ impl Evaluation {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Instances whose interpreter is not on this host, or of which nobody knows how they are tested.
-    #[must_use]
-    pub fn lacking(&self, instances: &[Instance]) -> Vec<(String, SweError)> {
-        let check = |instance: &Instance| {
-            let plan = Plan::of(instance).and_then(|plan| self.workshop.python(&plan).map(drop));
-            plan.err().map(|error| (instance.id.clone(), error))
-        };
-        instances.iter().filter_map(check).collect()
+    /// Instances whose interpreter or image is not there, or of which nobody knows how they are tested.
+    pub async fn lacking(&self, instances: &[Instance]) -> Vec<(String, SweError)> {
+        let mut lacking = Vec::new();
+        for instance in instances {
+            let checked = match self.image(instance) {
+                None => Plan::of(instance).and_then(|plan| self.workshop.python(&plan).map(drop)),
+                Some(image) => match Plan::in_image(instance) {
+                    Ok(_) => self.workshop.image(&image).await.map(drop),
+                    Err(error) => Err(error),
+                },
+            };
+            lacking.extend(checked.err().map(|error| (instance.id.clone(), error)));
+        }
+        lacking
+    }
+
+    /// The image that an instance is tested in, if it is tested in one.
+    fn image(&self, instance: &Instance) -> Option<String> {
+        let Ground::Docker { image } = &self.options.ground else { return None };
+        let own = image.clone().or_else(|| instance.image.clone());
+        Some(own.unwrap_or_else(|| steps::image_name(&instance.id)))
     }
 
     /// Grades every prediction; what is there already stays.
@@ -182,9 +220,9 @@ impl Evaluation {
             let Some(prediction) = predictions.by_id.get(&instance.id) else { continue };
             let (instance, prediction) = (instance.clone(), prediction.clone());
             if prediction.is_empty() {
-                told.push(Told { instance: instance.id, state: State::Empty, seconds: 0.0, note: String::new() });
+                told.push(Told::new(&instance.id, State::Empty, 0.0));
             } else if let Some(report) = self.finished(&instance, &prediction)? {
-                told.push(outcome(&instance.id, &Verdict::Graded(Box::new(report)), 0.0, "done before"));
+                told.push(outcome(&instance.id, &Verdict::Graded(Box::new(report)), "done before"));
             } else {
                 work.push_back(Work { instance, prediction });
             }
@@ -287,27 +325,52 @@ impl Evaluation {
         let graded = self.grade(work, &work.prediction, &folder).await;
         let seconds = began.elapsed().as_secs_f64();
         match graded {
-            Ok(verdict) => Ok(outcome(id, &verdict, seconds, "")),
+            Ok((verdict, tests)) => {
+                Ok(Told { seconds, test_seconds: tests.as_secs_f64(), ..outcome(id, &verdict, "") })
+            }
             Err(error) => trouble(id, &error, &folder, seconds),
         }
     }
 
-    async fn grade(&self, work: &Work, prediction: &Prediction, folder: &Path) -> Result<Verdict, SweError> {
+    async fn grade(
+        &self,
+        work: &Work,
+        prediction: &Prediction,
+        folder: &Path,
+    ) -> Result<(Verdict, Duration), SweError> {
         let instance = &work.instance;
-        let plan = Plan::of(instance)?;
-        self.workshop.python(&plan)?;
-        let repository = steps::find(self.options.repos.as_deref(), &instance.repo)?;
-        let prepared = match self.workshop.tree(&plan, &repository, &instance.base_commit).await {
-            // Keeping a large disk has a deadline, which an overloaded machine can miss. Nothing of the patch was there yet.
-            Err(SweError::Sandbox(_)) => self.workshop.tree(&plan, &repository, &instance.base_commit).await?,
-            prepared => prepared?,
+        let image = self.image(instance);
+        let (plan, prepared) = match &image {
+            Some(image) => {
+                let plan = Plan::in_image(instance)?;
+                let prepared = self.workshop.image_tree(image, &instance.base_commit).await?;
+                (plan, prepared)
+            }
+            None => self.prepare(instance).await?,
         };
         for running in self.at_work().iter_mut().filter(|running| running.instance == instance.id) {
             running.phase = Phase::Testing;
         }
         let rules = Rules { edits: self.options.edits, time: self.options.time, repeat: self.options.repeat };
-        let bench = Bench { workshop: &self.workshop, instance, plan: &plan, prepared: &prepared, rules: &rules };
+        let (workshop, image) = (&self.workshop, image.as_deref());
+        let bench = Bench { workshop, instance, plan: &plan, prepared: &prepared, rules: &rules, image };
         bench.grade(prediction, folder).await
+    }
+
+    /// What an instance stands on, on this host.
+    async fn prepare(&self, instance: &Instance) -> Result<(Plan, Prepared), SweError> {
+        let plan = Plan::of(instance)?;
+        self.workshop.python(&plan)?;
+        let repository = match &self.options.repos {
+            Some(folder) => steps::find(folder, &instance.repo)?,
+            None => steps::origin(self.options.origin.as_deref(), &instance.repo)?,
+        };
+        let prepared = match self.workshop.tree(&plan, &repository, &instance.base_commit).await {
+            // Keeping a large disk has a deadline, which an overloaded machine can miss. Nothing of the patch was there yet.
+            Err(SweError::Sandbox(_)) => self.workshop.tree(&plan, &repository, &instance.base_commit).await?,
+            prepared => prepared?,
+        };
+        Ok((plan, prepared))
     }
 
     /// Without the solution, then with it.
@@ -316,12 +379,14 @@ impl Evaluation {
         let id = &work.instance.id;
         let nothing =
             Prediction { model: "nothing".to_owned(), patch: Some(NOTHING.to_owned()), ..work.prediction.clone() };
-        let mut sides = Vec::new();
+        let (mut sides, mut tests) = (Vec::new(), Duration::ZERO);
         for prediction in [&nothing, &work.prediction] {
             let folder = self.tree.instance(&prediction.model, id)?;
             match self.grade(work, prediction, &folder).await {
-                Ok(Verdict::Graded(report)) => sides.push(report.tests_status),
-                Ok(_) => sides.push(None),
+                Ok((verdict, took)) => {
+                    tests += took;
+                    sides.push(if let Verdict::Graded(report) = verdict { report.tests_status } else { None });
+                }
                 Err(error) => return trouble(id, &error, &folder, began.elapsed().as_secs_f64()),
             }
         }
@@ -333,14 +398,15 @@ impl Evaluation {
             (false, true) => (State::Invalid, "some of the tests pass without the solution"),
             (_, false) => (State::Invalid, "the solution does not resolve it"),
         };
-        Ok(Told { instance: id.clone(), state, seconds: began.elapsed().as_secs_f64(), note: note.to_owned() })
+        let (test_seconds, note) = (tests.as_secs_f64(), note.to_owned());
+        Ok(Told { test_seconds, note, ..Told::new(id, state, began.elapsed().as_secs_f64()) })
     }
 }
 
 /// A patch that changes no code.
 const NOTHING: &str = "diff --git a/.saggar-nothing b/.saggar-nothing\nnew file mode 100644\n--- /dev/null\n+++ b/.saggar-nothing\n@@ -0,0 +1 @@\n+nothing\n";
 
-fn outcome(id: &str, verdict: &Verdict, seconds: f64, note: &str) -> Told {
+fn outcome(id: &str, verdict: &Verdict, note: &str) -> Told {
     let (state, more) = match verdict {
         Verdict::Graded(report) if report.resolved => (State::Resolved, String::new()),
         Verdict::Graded(report) => (State::Unresolved, failures(report)),
@@ -355,7 +421,7 @@ fn outcome(id: &str, verdict: &Verdict, seconds: f64, note: &str) -> Told {
     };
     let notes: Vec<String> =
         [note.to_owned(), more, suspicious.unwrap_or_default()].into_iter().filter(|note| !note.is_empty()).collect();
-    Told { instance: id.to_owned(), state, seconds, note: notes.join("; ") }
+    Told { note: notes.join("; "), ..Told::new(id, state, 0.0) }
 }
 
 fn refused(hunks: &[Hunk]) -> String {
@@ -382,5 +448,5 @@ fn trouble(id: &str, error: &SweError, folder: &Path, seconds: f64) -> Result<To
     let log = folder.join("run_instance.log");
     let before = std::fs::read_to_string(&log).unwrap_or_default();
     write_text(&log, &format!("{before}{mark}: {error}\n"))?;
-    Ok(Told { instance: id.to_owned(), state, seconds, note: error.to_string() })
+    Ok(Told { note: error.to_string(), ..Told::new(id, state, seconds) })
 }

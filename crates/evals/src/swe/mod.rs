@@ -7,7 +7,7 @@
 //! | [`log`] | what test runners print, read as the official parsers read it |
 //! | [`grade`], [`check`] | which tests had to pass and did |
 //! | [`hunks`] | what became of a patch that does not apply |
-//! | [`report`] | the files of the official harness |
+//! | [`report`], [`timing`] | the files of the official harness; what a run took |
 //! | [`plan`], [`script`] | how an instance is installed and tested |
 //! | [`steps`] | check out, make an environment, patch, test: each by itself, in a sandbox |
 //! | [`channel`], [`edits`], [`integrity`] | what keeps a patch from deciding its own verdict |
@@ -34,6 +34,7 @@ mod signs;
 mod specs;
 mod statuses;
 pub mod steps;
+pub mod timing;
 
 pub use error::SweError;
 pub use statuses::Statuses;

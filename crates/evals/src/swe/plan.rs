@@ -12,6 +12,7 @@ use super::edits::ends;
 use super::row::Instance;
 use super::script::EvalScript;
 use super::specs;
+use super::steps::Where;
 
 /// What to do to run the tests of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,8 +127,28 @@ impl Plan {
         }
     }
 
+    /// The same where an image has the project and its environment: what is tested, and how it is installed again.
+    pub fn in_image(instance: &Instance) -> Result<Self, SweError> {
+        if instance.bug.is_some() {
+            return Err(SweError::Smith { instance: instance.id.clone() });
+        }
+        let mut plan = Self::made(instance, Where::Image)?;
+        let moved = |line: &mut String| *line = line.replace(Where::Own.folder(), Where::Image.folder());
+        plan.before.iter_mut().chain(&mut plan.install).chain([&mut plan.test]).for_each(moved);
+        Ok(plan)
+    }
+
     /// From all that is known: the environment of the row or of a file, the row's own script, the table of projects.
     pub fn of(instance: &Instance) -> Result<Self, SweError> {
+        Self::made(instance, Where::Own)
+    }
+
+    fn made(instance: &Instance, place: Where) -> Result<Self, SweError> {
+        if instance.parser.is_none() {
+            // Tests whose log nobody reads would be no verdict on any patch.
+            let name = instance.parser_name.as_deref().unwrap_or_default().chars().take(100).collect();
+            return Err(SweError::NoParser { instance: instance.id.clone(), name });
+        }
         let smith = instance.bug.is_some();
         let spec = if smith { Some(specs::smith()) } else { specs::of(&instance.repo, &instance.version) };
         let script = instance.eval_script.as_deref().map(EvalScript::read).unwrap_or_default();
@@ -136,9 +157,12 @@ impl Plan {
         let missing = || SweError::NoRecipe { instance: instance.id.clone() };
         let python = recipe.map(|recipe| &recipe.python.0).filter(|text| !text.is_empty());
         let python = python.or_else(|| config.map(|config| &config.python.0)).and_then(|text| version(text));
-        let python = python.or(spec.as_ref().map(|spec| spec.python)).ok_or_else(missing)?;
+        let python = python.or(spec.as_ref().map(|spec| spec.python));
+        if python.is_none() && place == Where::Own {
+            return Err(missing());
+        }
         let mut plan = Self {
-            python: Some(python),
+            python: python.filter(|_| place == Where::Own),
             trees: Vec::new(),
             pins: Vec::new(),
             pip_flags: Vec::new(),
@@ -171,7 +195,7 @@ impl Plan {
                 plan.test = spec.test;
             }
         }
-        if plan.install.is_empty() {
+        if plan.install.is_empty() && place == Where::Own {
             plan.install = vec!["python -m pip install -e .".to_owned()];
         }
         if plan.test.is_empty() {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -57,9 +58,16 @@ fn table(path: &Path) -> Result<Vec<Json>, SweError> {
         line: None,
         why: error.to_string(),
     };
-    let reader = SerializedFileReader::new(file).map_err(|error| bad(&error))?;
-    let rows = reader.get_row_iter(None).map_err(|error| bad(&error))?;
-    rows.map(|row| row.map(|row| without_nulls(row.to_json_value())).map_err(|error| bad(&error))).collect()
+    let read = move || {
+        let rows = SerializedFileReader::new(file)?;
+        let rows = rows.get_row_iter(None)?;
+        rows.map(|row| row.map(|row| without_nulls(row.to_json_value()))).collect::<Result<Vec<Json>, ParquetError>>()
+    };
+    // It trusts numbers in the file: one that is wrong ends it, and is no reason to end everybody else.
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)) {
+        Ok(rows) => rows.map_err(|error| bad(&error)),
+        Err(_) => Err(bad(&"it is no whole table")),
+    }
 }
 
 fn without_nulls(value: Json) -> Json {

@@ -13,6 +13,7 @@ use super::integrity::Integrity;
 use super::prediction::{Prediction, Predictions};
 use super::row::Instance;
 use super::signs::{self, Weight};
+use super::timing::Timing;
 
 /// What is said of one instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +116,13 @@ impl Tree {
         let created = types::Timestamp::from(std::time::SystemTime::now());
         let about = serde_json::json!({"dataset": dataset, "split": null, "task_repo": null, "created_at": created});
         write(&path, &about)
+    }
+
+    /// Writes down what the run took.
+    pub fn time(&self, timing: &Timing) -> Result<PathBuf, SweError> {
+        let path = self.run.join("timing.json");
+        write(&path, timing)?;
+        Ok(path)
     }
 
     /// The folder of an instance.

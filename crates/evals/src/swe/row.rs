@@ -26,8 +26,10 @@ pub struct Instance {
     pub fail_to_pass: Vec<String>,
     /// Tests that it must not break.
     pub pass_to_pass: Vec<String>,
-    /// How the log is read; None where neither the row nor the project's name tells.
+    /// How the log is read; None where the row names a way that is not known.
     pub parser: Option<Parser>,
+    /// What the row calls it.
+    pub parser_name: Option<String>,
     /// How tests that the log does not name are taken.
     pub eval_type: EvalType,
     /// The commit that patches are for.
@@ -42,6 +44,8 @@ pub struct Instance {
     pub recipe: Option<Recipe>,
     /// The same as SWE-rebench describes it.
     pub install_config: Option<InstallConfig>,
+    /// The image that has it, in a daemon that keeps images.
+    pub image: Option<String>,
     /// What breaks the tests, in SWE-smith: it is put into the tree before everything else.
     pub bug: Option<String>,
 }
@@ -76,6 +80,8 @@ struct Row {
     eval_script: Option<String>,
     #[serde(default)]
     image_name: Option<String>,
+    #[serde(default, alias = "docker_image")]
+    image: Option<String>,
 }
 
 /// A list, or the text of one.
@@ -126,7 +132,8 @@ impl From<Row> for Instance {
         let name = row.log_parser.or_else(|| config.and_then(|config| config.log_parser.clone()));
         let parser = match &name {
             Some(name) => Parser::named(name),
-            None => Parser::of(&row.repo),
+            // What the tests of any other project in Python are run by.
+            None => Parser::of(&row.repo).or_else(|| Parser::named("pytest")),
         };
         Self {
             id: row.instance_id,
@@ -135,6 +142,7 @@ impl From<Row> for Instance {
             fail_to_pass: row.fail_to_pass.0,
             pass_to_pass: row.pass_to_pass.0,
             parser,
+            parser_name: name,
             eval_type: row.eval_type,
             base_commit: row.base_commit.unwrap_or_default(),
             version: row.version.unwrap_or_default(),
@@ -142,6 +150,7 @@ impl From<Row> for Instance {
             eval_script: row.eval_script.filter(|script| !script.trim().is_empty()),
             recipe: row.recipe,
             install_config: row.install_config,
+            image: row.image.or(row.image_name).filter(|image| !image.trim().is_empty()),
             bug,
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn furnish(limits: &Limits) -> Result<(), Errno> {
 
 /// Furnishes a container that stays. Its disk is its own layer, which the container's engine can keep: what is not one of
 /// its folders is to be read alone.
-pub(super) fn furnish_session(limits: &Limits) -> Result<(), Errno> {
+pub(super) fn furnish_session(limits: &Limits, shown: &[(String, String)]) -> Result<(), Errno> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     enter_keeper_namespaces(Ids::Own { uid, gid })?;
     let place = covered(c"/dev/shm")?;
@@ -54,6 +54,12 @@ pub(super) fn furnish_session(limits: &Limits) -> Result<(), Errno> {
         let place = folder(path)?;
         show(&place, c"", &place)?;
         limit_mount(path, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV)?;
+    }
+    for (own, at) in shown {
+        let [own, at] = [own, at].map(|path| CString::new(path.as_str()).map_err(|_| Errno::INVAL));
+        let (own, at) = (folder(&own?)?, at?);
+        // What is shown has the limits of the disk's mount, whose part it is.
+        show(&own, c"", &folder(&at)?)?;
     }
     limit_mount(c"/", libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID)?;
     seal_mounts()

@@ -141,11 +141,15 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
                 files::reserve()?;
                 Engine::report(&Report::Ready { layers: layers::close(role, &Kind::Run) })?;
             }
-            Order::Open { limits } => {
+            Order::Open { limits, shown } => {
                 if role == Role::Guest {
                     return Err(Errno::PROTO);
                 }
-                let _ = furnish::furnish_session(&limits);
+                // Told by the layers that are on afterwards, but for what no layer tells.
+                if let (Err(errno), false) = (furnish::furnish_session(&limits, &shown), shown.is_empty()) {
+                    Engine::report(&Report::Failed { errno: errno.raw_os_error() })?;
+                    return Err(errno);
+                }
                 set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
                 let kind = Kind::Session { users: false };
                 Engine::report(&Report::Ready { layers: layers::close(role, &kind) })?;

@@ -87,6 +87,9 @@ pub enum Order {
     Open {
         /// Of the whole.
         limits: Limits,
+        /// Folders of its disk, and others of the image in whose place they show as well. Where they cannot, the answer is
+        /// [`Report::Failed`], and there is no session.
+        shown: Vec<(String, String)>,
     },
     /// In a session: the same that a keeper is told.
     Session(SessionOrder),

@@ -68,7 +68,7 @@ impl Build {
     pub(super) fn execute(self, place: &Place) -> Result<u8, Failure> {
         let Self { name, from, system, node, apt, pip, npm, index_url, npm_registry, apt_mirror, proxy, .. } = self;
         let Self { ca_bundle, fresh, json, .. } = self;
-        let sources = Sources { index_url, npm_registry, apt_mirror, proxy, ca_bundle };
+        let sources = Sources { index_url, npm_registry, apt_mirror, proxy, ca_bundle, repositories: None };
         let system = system.then_some(System { node });
         let order = Order { name, from, system, apt, pip, npm, sources, fresh };
         let mut said = Said::new();

@@ -7,7 +7,7 @@ use evals::swe::prediction::Predictions;
 use evals::swe::row;
 use serde_json::Value;
 
-use super::eval::Eval;
+use super::eval::{BackendOption, Eval};
 use crate::failure::{Failure, print_json, visible};
 use crate::interrupt::Interrupt;
 use crate::jobs::{End, carry_out};
@@ -18,9 +18,10 @@ use crate::terminal::Live;
 
 impl Eval {
     pub(super) fn evaluate_away(&self, url: &str) -> Result<u8, Failure> {
-        if self.repos.is_some() || self.wheels.is_some() || self.env_file.is_some() || self.force {
+        let away = self.repos.is_some() || self.wheels.is_some() || self.env_file.is_some() || self.force;
+        if away || self.backend == BackendOption::Docker {
             return Err(wrong(
-                "`--server` has repositories and wheels of its own: `--repos`, `--wheels`, `--env-file` and `--force` are for this machine"
+                "`--server` has repositories and wheels of its own: `--repos`, `--wheels`, `--env-file`, `--force` and `--backend docker` are for this machine"
                     .to_owned(),
             ));
         }

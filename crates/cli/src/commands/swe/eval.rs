@@ -7,10 +7,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use engine::{Caller, Engine, Settings};
 use evals::swe::edits::Edits;
-use evals::swe::evaluation::{Evaluation, Options, State, Told};
+use evals::swe::evaluation::{Evaluation, Ground, Options, State, Told};
 use evals::swe::report::Tree;
 use evals::swe::row;
-use types::{BackendKind, parse_duration};
+use evals::swe::timing::Timing;
+use types::parse_duration;
 
 use super::progress::Progress;
 use super::{Source, counts};
@@ -31,7 +32,7 @@ pub(super) struct Eval {
     /// Have the server at this address do it, with its repositories and the key in `SAGGAR_API_KEY`
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Folder of git repositories [default: they are fetched from GitHub]
+    /// Folder of git repositories [default: they are cloned once, from GitHub or where the settings say]
     #[arg(long, value_name = "DIR")]
     pub(super) repos: Option<PathBuf>,
     /// Patches at once [default: one for each processor]
@@ -63,7 +64,10 @@ pub(super) struct Eval {
     pub(super) wheels: Option<PathBuf>,
     /// What isolates
     #[arg(long, value_enum, default_value = "native")]
-    backend: BackendOption,
+    pub(super) backend: BackendOption,
+    /// With `--backend docker`: this image for all, in place of the rows' own
+    #[arg(long, value_name = "REF")]
+    pub(super) image: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,19 +79,26 @@ enum EditsOption {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum BackendOption {
+pub(super) enum BackendOption {
     /// Namespaces of this host
     Native,
-    /// Not yet
+    /// Containers of a Docker daemon, of each row's own image
     Docker,
 }
 
 impl Eval {
     pub(super) fn execute(self, config: Option<&Path>) -> Result<u8, Failure> {
-        if self.backend == BackendOption::Docker {
-            let kind = BackendKind::Docker;
-            return Err(wrong(format!("repositories are tested on the backend `native`; `{kind:?}` is not there yet")));
-        }
+        let ground = match self.backend {
+            BackendOption::Native if self.image.is_some() => {
+                return Err(wrong("`--image` is for `--backend docker`".to_owned()));
+            }
+            BackendOption::Native => Ground::Native,
+            BackendOption::Docker if self.repos.is_some() || self.wheels.is_some() => {
+                let why = "an image has the repository and its environment: `--repos` and `--wheels` are for the backend `native`";
+                return Err(wrong(why.to_owned()));
+            }
+            BackendOption::Docker => Ground::Docker { image: self.image.clone() },
+        };
         if let Some(url) = &self.server {
             return self.evaluate_away(url);
         }
@@ -100,16 +111,19 @@ impl Eval {
             Some(path) => std::fs::canonicalize(path).map(Some).map_err(|error| Failure::input(path, error)),
             None => Ok(None),
         };
+        let settings = Settings::load(config)?;
+        let workers = self.workers.map_or_else(processors, usize::from);
         let options = Options {
-            workers: self.workers.map_or_else(processors, usize::from),
+            workers,
             time: self.timeout,
             edits: self.edits(),
             repeat: self.repeat,
             again: self.force,
             repos: folder(&self.repos)?,
+            origin: settings.build.repositories.clone(),
             wheels: folder(&self.wheels)?,
+            ground,
         };
-        let settings = Settings::load(config)?;
         let interrupt = Interrupt::listen()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(processors())
@@ -121,12 +135,13 @@ impl Eval {
             let engine = Arc::new(Engine::open(settings)?);
             let caller = Caller { name: "swe".to_owned(), ..Caller::default() };
             let evaluation = Arc::new(Evaluation::new(Arc::clone(&engine), caller.clone(), options, tree.clone()));
-            for (id, error) in evaluation.lacking(&instances) {
+            for (id, error) in evaluation.lacking(&instances).await {
                 Live::say(&format!("saggar: {id} cannot be run: {error}\nsaggar: {}", error.hint()));
             }
             tree.begin(&self.source.dataset)?;
             let interrupted = interrupt.heard()?;
             let progress = Progress::new(Arc::clone(&evaluation), Arc::clone(&engine), caller.clone());
+            let began = std::time::Instant::now();
             let work = async {
                 if self.validate_gold {
                     return Ok(evaluation.validate(&instances, progress.listener()).await?);
@@ -142,7 +157,10 @@ impl Eval {
                 }
             };
             progress.clear();
-            Live::say(&format!("saggar: {} environments and trees made, {} kept", evaluation.made(), progress.disk()));
+            let timing = Timing::of(&told, workers, began.elapsed(), evaluation.made());
+            tree.time(&timing)?;
+            Live::say(&format!("saggar: {} environments and trees made, {} kept", timing.made, progress.disk()));
+            Live::say(&format!("saggar: {}", timing.line()));
             if self.validate_gold {
                 return self.tell_validated(&told);
             }

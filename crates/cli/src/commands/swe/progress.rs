@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Caller, Engine};
 use evals::swe::evaluation::{Evaluation, Listener, Told};
+use evals::swe::steps::clones;
 
 use crate::table::bytes;
 use crate::terminal::Live;
@@ -128,5 +129,5 @@ impl Progress {
 fn disk(engine: &Engine, caller: &Caller) -> String {
     let kept = engine.list_snapshots(caller).unwrap_or_default();
     let ours = kept.iter().filter(|kept| kept.name.as_deref().is_some_and(|name| name.starts_with("swe-")));
-    bytes(ours.filter_map(|kept| kept.bytes).sum())
+    bytes(ours.filter_map(|kept| kept.bytes).sum::<u64>() + clones(engine))
 }

@@ -21,7 +21,7 @@ use crate::backend::{Capabilities, WorkerSpec};
 use crate::error::BackendError;
 
 /// The keeper program, built by this crate's build script.
-pub(in crate::backend) const KEEPER: &[u8] = include_bytes!(env!("SAGGAR_KEEPER"));
+pub(in crate::backend) static KEEPER: &[u8] = include_bytes!(env!("SAGGAR_KEEPER"));
 
 /// How a sandbox ended, or why nobody knows.
 #[derive(Debug, Clone)]

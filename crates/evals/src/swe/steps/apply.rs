@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::site::{ASIDE, Script, Site, TREE};
+use super::site::{ASIDE, Script, Site};
 use crate::swe::{SweError, diff};
 
 /// The commands that are tried, in this order, each on a clean tree.
@@ -48,7 +48,7 @@ pub async fn apply(site: &Site, patch: &str, time: Duration) -> Result<(Applied,
     }
     let file = format!("{ASIDE}/patch.diff");
     site.write(&file, patch.as_bytes()).await?;
-    let mut arguments = vec![TREE.to_owned(), file];
+    let mut arguments = vec![site.tree().to_owned(), file];
     arguments.extend(COMMANDS.map(str::to_owned));
     let said = site.run(Script { text: SCRIPT, arguments, time, ..Script::default() }).await?;
     let command = usize::try_from(said.code()).ok().and_then(|code| COMMANDS.get(code.checked_sub(1)?));

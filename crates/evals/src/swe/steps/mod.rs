@@ -11,6 +11,8 @@
 //! ```
 
 mod apply;
+mod clones;
+mod contained;
 mod repository;
 mod site;
 mod test;
@@ -18,8 +20,10 @@ mod tidy;
 mod workshop;
 
 pub use apply::{Applied, apply};
-pub use repository::{Repository, find};
-pub use site::{ENVIRONMENT, Ground, Said, Script, Site, TREE};
+pub use clones::clones;
+pub use contained::image_name;
+pub use repository::{Repository, find, origin};
+pub use site::{ENVIRONMENT, Ground, IMAGE_TREE, Said, Script, Site, TREE, Where};
 pub use test::{Tested, test};
 pub use tidy::{Edit, changed, neutralise, restore, restore_officially};
 pub use workshop::{Prepared, Workshop};

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Caller, CommandSpec, Engine, GuestUser, Session, SessionSpec, SnapshotSpec, Spoken, Surroundings, Way};
-use types::{GuestPath, LimitKind, LimitsSpec, Outcome, Policy};
+use tokio::io::AsyncRead;
+use types::{BackendKind, GuestPath, LimitKind, LimitsSpec, Outcome, Policy};
 
 use crate::swe::SweError;
 use crate::swe::channel::proof::hex;
 
 /// Where the repository lies.
 pub const TREE: &str = "/work/testbed";
+/// Where it lies in the images of data sets, and shows in sandboxes that are made of them.
+pub const IMAGE_TREE: &str = "/testbed";
 /// Where its environment lies.
 pub const ENVIRONMENT: &str = "/work/env";
 /// What is handed in, outside of the repository.
@@ -20,8 +23,14 @@ pub(super) const ASIDE: &str = "/tmp/.saggar";
 /// What a sandbox is like before anything happens in it.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
+    /// What isolates.
+    pub backend: BackendKind,
+    /// An image to begin with, of the backend's own.
+    pub image: Option<String>,
     /// The state of the disk to begin with, by its name; an empty one if absent.
     pub from: Option<String>,
+    /// Where the repository is to be: [`TREE`], or in its place [`IMAGE_TREE`].
+    pub tree: Where,
     /// Host trees that can be read.
     pub trees: Vec<String>,
     /// The way out.
@@ -34,11 +43,33 @@ pub struct Ground {
     pub time: Duration,
 }
 
+/// Where the repository of a sandbox is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Where {
+    /// In [`TREE`] alone.
+    #[default]
+    Own,
+    /// In [`IMAGE_TREE`], as what the image has installed expects it.
+    Image,
+}
+
+impl Where {
+    /// The folder.
+    #[must_use]
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Self::Own => TREE,
+            Self::Image => IMAGE_TREE,
+        }
+    }
+}
+
 /// A sandbox with a repository. It ends when it is dropped.
 pub struct Site {
     engine: Arc<Engine>,
     caller: Caller,
     session: Arc<Session>,
+    tree: Where,
 }
 
 /// A script to run in a site.
@@ -105,15 +136,27 @@ impl Site {
     /// Makes the sandbox.
     pub async fn open(engine: &Arc<Engine>, caller: &Caller, ground: Ground) -> Result<Self, SweError> {
         let spec = SessionSpec {
+            backend: ground.backend,
+            image: ground.image,
             from: ground.from,
             limits: ground.limits,
             env: ground.env,
             ttl_ms: Some(u64::try_from(ground.time.as_millis()).unwrap_or(u64::MAX)),
             ..SessionSpec::default()
         };
-        let around = Surroundings { trees: ground.trees, way: ground.way };
+        let shown = match ground.tree {
+            Where::Own => Vec::new(),
+            Where::Image => vec![(TREE.to_owned(), IMAGE_TREE.to_owned())],
+        };
+        let around = Surroundings { trees: ground.trees, way: ground.way, shown };
         let session = engine.create_session_in(caller, spec, Some(around)).await?;
-        Ok(Self { engine: Arc::clone(engine), caller: caller.clone(), session })
+        Ok(Self { engine: Arc::clone(engine), caller: caller.clone(), session, tree: ground.tree })
+    }
+
+    /// Where its repository is.
+    #[must_use]
+    pub const fn tree(&self) -> &'static str {
+        self.tree.folder()
     }
 
     /// Runs a script to its end.
@@ -141,6 +184,13 @@ impl Site {
         let mut content = content;
         files.write(&path, GuestUser::User, 0o644, &mut content).await.map_err(engine::SessionError::from)?;
         Ok(())
+    }
+
+    /// The content of a file.
+    pub async fn read(&self, path: &str) -> Result<Box<dyn AsyncRead + Send + Unpin>, SweError> {
+        let path = GuestPath::new(path).map_err(engine::SessionError::from)?;
+        let found = self.session.files()?.read(&path).await.map_err(engine::SessionError::from)?;
+        Ok(found.content)
     }
 
     /// Keeps the disk as it is, under a name.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::site::{Script, Site, TREE};
+use super::site::{Script, Site};
 use crate::swe::SweError;
 use crate::swe::channel::{Heard, MODULE, REPORTER, Runner};
 
@@ -56,13 +56,13 @@ pub async fn test(
     if let (Some(runner), Some(packages)) = (runner, packages) {
         site.write(&format!("{packages}/{MODULE}.py"), REPORTER.as_bytes()).await?;
         site.write(&format!("{packages}/{MODULE}.pth"), format!("import {MODULE}\n").as_bytes()).await?;
-        env.insert("CHANNEL".to_owned(), format!("3:{}:{TREE}", runner.name()));
+        env.insert("CHANNEL".to_owned(), format!("3:{}:{}", runner.name(), site.tree()));
         if runner == Runner::Pytest {
             env.insert("PLUGIN".to_owned(), MODULE.to_owned());
         }
     }
     let stdin = format!("{key}\n");
-    let script = Script { text: SCRIPT, arguments: vec![TREE.to_owned()], env, stdin, time };
+    let script = Script { text: SCRIPT, arguments: vec![site.tree().to_owned()], env, stdin, time };
     let said = site.run(script).await?;
     let heard = runner.map(|runner| (runner, Heard::read(&said.err, &key)));
     let (code, is_late) = (said.code(), said.is_late());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::site::{ASIDE, Said, Script, Site, TREE};
+use super::site::{ASIDE, Said, Script, Site};
 use crate::swe::edits::{self, Power};
 use crate::swe::{SweError, diff};
 
@@ -49,7 +49,7 @@ pub struct Edit {
 
 /// What of a tree is not as it was: files, and those of them that are new.
 pub async fn changed(site: &Site, time: Duration) -> Result<(Vec<String>, Vec<String>), SweError> {
-    let said = site.run(script(CHANGED, &[], time)).await?;
+    let said = site.run(script(site, CHANGED, &[], time)).await?;
     let entries = said.out.split('\0').filter(|entry| entry.len() > 3);
     let mut all = Vec::new();
     let mut added = Vec::new();
@@ -95,7 +95,7 @@ pub async fn neutralise(
     let words: Vec<String> = modules.iter().map(|(root, name)| format!("{root}:{name}")).collect();
     if !words.is_empty() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let said = site.run(script(SHADOWS, &words, time)).await?;
+        let said = site.run(script(site, SHADOWS, &words, time)).await?;
         for (root, name) in said.out.split('\0').filter_map(|word| word.rsplit_once(':')) {
             let path = if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") };
             let shadows = |added: &&String| {
@@ -125,7 +125,7 @@ pub async fn restore_officially(site: &Site, test_patch: &str, commit: &str, tim
     let files = diff::files(test_patch);
     let mut words = vec![commit];
     words.extend(files.iter().map(String::as_str));
-    site.run(script("cd \"$1\"; shift; git checkout \"$@\"; true", &words, time)).await?;
+    site.run(script(site, "cd \"$1\"; shift; git checkout \"$@\"; true", &words, time)).await?;
     apply_tests(site, test_patch, time).await
 }
 
@@ -133,7 +133,7 @@ async fn apply_tests(site: &Site, test_patch: &str, time: Duration) -> Result<Sa
     let file = format!("{ASIDE}/test.diff");
     // Some rows lack the last line's end.
     site.write(&file, format!("{}\n", test_patch.trim_end_matches('\n')).as_bytes()).await?;
-    site.run(script("exec 2>&1; cd \"$1\"; git apply -v \"$2\"", &[&file], time)).await
+    site.run(script(site, "exec 2>&1; cd \"$1\"; git apply -v \"$2\"", &[&file], time)).await
 }
 
 async fn put_back(site: &Site, at: &str, paths: &[&str], time: Duration) -> Result<(), SweError> {
@@ -141,13 +141,13 @@ async fn put_back(site: &Site, at: &str, paths: &[&str], time: Duration) -> Resu
     for paths in paths.chunks(500) {
         let mut words = vec![at];
         words.extend(paths);
-        site.run(script(PUT_BACK, &words, time)).await?;
+        site.run(script(site, PUT_BACK, &words, time)).await?;
     }
     Ok(())
 }
 
-fn script<'a>(text: &'a str, words: &[&str], time: Duration) -> Script<'a> {
-    let mut arguments = vec![TREE.to_owned()];
+fn script<'a>(site: &Site, text: &'a str, words: &[&str], time: Duration) -> Script<'a> {
+    let mut arguments = vec![site.tree().to_owned()];
     arguments.extend(words.iter().map(|&word| word.to_owned()));
     Script { text, arguments, time, ..Script::default() }
 }

@@ -9,12 +9,14 @@ use engine::{Caller, Engine, Found, Way};
 use types::LimitsSpec;
 
 use super::repository::Repository;
-use super::site::{ASIDE, ENVIRONMENT, Ground, Said, Script, Site, TREE, name};
+use super::site::{ASIDE, ENVIRONMENT, Ground, Said, Script, Site, TREE, Where, name};
 use crate::swe::SweError;
 use crate::swe::plan::Plan;
 
 /// Longer than the largest environment takes.
-const TIME: Duration = Duration::from_mins(45);
+pub(super) const TIME: Duration = Duration::from_mins(45);
+/// Beside the environment: the authorities that the settings name.
+const AUTHORITIES_FILE: &str = "-authorities.pem";
 /// Where this host has the authorities that it trusts, on most systems.
 const AUTHORITIES: &[&str] = &["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
@@ -36,28 +38,16 @@ if [ -s /work/pins.txt ]; then "$2/bin/python" -m pip install $PIP_FLAGS -r /wor
 rm -rf /work/pins.txt /tmp/pip-* "$HOME/.cache"
 "#;
 
+/// What git is told wherever it runs: no hooks, no names, no tidying up.
+pub(super) const GIT_SETTINGS: &str = "[user]\n\tname = saggar\n\temail = saggar@localhost\n[safe]\n\tdirectory = *\n\
+    [uploadpack]\n\tallowAnySHA1InWant = true\n[core]\n\thooksPath = /dev/null\n\tlogAllRefUpdates = false\n\
+    [init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n[gc]\n\tauto = 0\n";
+
 /// The repository at one commit, with nothing of its history before or after.
 const CHECKOUT_SCRIPT: &str = r#"set -e
 exec 2>&1
 source="$1" commit="$2" tree="$3"
-cat > "$HOME/.gitconfig" <<'END'
-[user]
-	name = saggar
-	email = saggar@localhost
-[safe]
-	directory = *
-[uploadpack]
-	allowAnySHA1InWant = true
-[core]
-	hooksPath = /dev/null
-	logAllRefUpdates = false
-[init]
-	defaultBranch = main
-[advice]
-	detachedHead = false
-[gc]
-	auto = 0
-END
+printf '%s' "$GIT_SETTINGS" > "$HOME/.gitconfig"
 case "$source" in
   *.bundle)
     git init -q --bare /tmp/bundle
@@ -120,6 +110,8 @@ pub struct Prepared {
     pub trees: Vec<String>,
     /// Where packages lie in the environment, if there is one.
     pub packages: Option<String>,
+    /// Folders of programs, where an image has them.
+    pub path: Option<Vec<String>>,
 }
 
 impl Workshop {
@@ -134,6 +126,14 @@ impl Workshop {
             failed: Mutex::default(),
             made: std::sync::atomic::AtomicUsize::new(0),
         }
+    }
+
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(super) const fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// How many environments and trees were made.
@@ -179,7 +179,7 @@ impl Workshop {
         let tree = name("tree", &parts);
         let _alone = self.alone(&tree).await;
         let packages = plan.python.map(packages);
-        let prepared = Prepared { from: tree.clone(), trees: trees.clone(), packages };
+        let prepared = Prepared { from: tree.clone(), trees: trees.clone(), packages, path: None };
         if self.is_kept(&tree) {
             return Ok(prepared);
         }
@@ -220,9 +220,32 @@ impl Workshop {
         repository: &Repository,
         commit: &str,
     ) -> Result<(), SweError> {
-        let way = if matches!(repository, Repository::Remote(_)) { Way::Index } else { Way::Closed };
-        let env = BTreeMap::from([("GIT_TERMINAL_PROMPT", "0"), ("GIT_CONFIG_NOSYSTEM", "1")].map(own));
+        if matches!(repository, Repository::Remote(_)) {
+            let clone = self.clone_of(repository).await?;
+            match self.check_out_of(to, on.clone(), &clone, commit).await {
+                // It is on no branch, or newer than the clone: hosts give single commits by their names.
+                Err(SweError::Checkout { .. }) => {}
+                done => return done,
+            }
+        }
+        self.check_out_of(to, on, repository, commit).await
+    }
+
+    async fn check_out_of(
+        &self,
+        to: &str,
+        on: Option<String>,
+        repository: &Repository,
+        commit: &str,
+    ) -> Result<(), SweError> {
+        let way = if repository.is_away() { Way::Index } else { Way::Closed };
+        let mut env = if repository.is_away() { self.index() } else { BTreeMap::new() };
+        env.extend(git_environment(repository.is_away() && self.engine.sources().ca_bundle.is_some()));
+        env.insert("GIT_SETTINGS".to_owned(), GIT_SETTINGS.to_owned());
         let site = self.site(on, repository.trees(), way, env).await?;
+        if repository.is_away() {
+            self.trust(&site).await?;
+        }
         let said = site.run(script(CHECKOUT_SCRIPT, &[&repository.source(), commit, TREE])).await?;
         if !said.is_ok() {
             return Err(SweError::Checkout { commit: commit.to_owned(), why: said.last(3) });
@@ -252,10 +275,7 @@ impl Workshop {
         env.extend([own(("OLD_PYTHON", old))]);
         let site = self.site(None, trees, way, env).await?;
         site.write("/work/pins.txt", format!("{pins}\n").trim_start().as_bytes()).await?;
-        if let Some(path) = &self.engine.sources().ca_bundle {
-            let text = std::fs::read(path).map_err(|source| SweError::File { path: path.clone(), source })?;
-            site.write(&format!("{ENVIRONMENT}-authorities.pem"), &text).await?;
-        }
+        self.trust(&site).await?;
         let said = site.run(script(ENVIRONMENT_SCRIPT, &[&python.program, ENVIRONMENT])).await?;
         done(&said, "the packages could not be installed").inspect_err(|error| {
             if let SweError::Environment { what, why } = error {
@@ -268,10 +288,17 @@ impl Workshop {
         Ok(environment)
     }
 
+    /// Hands in the authorities that the settings name, if they name any.
+    pub(super) async fn trust(&self, site: &Site) -> Result<(), SweError> {
+        let Some(path) = &self.engine.sources().ca_bundle else { return Ok(()) };
+        let text = std::fs::read(path).map_err(|source| SweError::File { path: path.clone(), source })?;
+        site.write(&format!("{ENVIRONMENT}{AUTHORITIES_FILE}"), &text).await
+    }
+
     /// Where packages come from.
-    fn index(&self) -> BTreeMap<String, String> {
+    pub(super) fn index(&self) -> BTreeMap<String, String> {
         let sources = self.engine.sources();
-        let mut env = sources.environment(&format!("{ENVIRONMENT}-authorities.pem"));
+        let mut env = sources.environment(&format!("{ENVIRONMENT}{AUTHORITIES_FILE}"));
         if let Some(wheels) = &self.wheels {
             let wheels = wheels.display().to_string();
             env.extend([("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", wheels.as_str())].map(own));
@@ -311,29 +338,35 @@ impl Workshop {
     pub async fn open(&self, prepared: &Prepared, plan: &Plan, time: Duration) -> Result<Site, SweError> {
         let mut env = self.commands(plan);
         env.extend(without_index());
+        if let Some(path) = &prepared.path {
+            env.insert("PATH".to_owned(), path.join(":"));
+            env.remove("VIRTUAL_ENV");
+        }
         let ground = Ground {
             from: Some(prepared.from.clone()),
+            tree: if prepared.path.is_some() { Where::Image } else { Where::Own },
             trees: prepared.trees.clone(),
             way: plan.way,
             env,
             limits: limits(),
             time: time * 2 + Duration::from_mins(10),
+            ..Ground::default()
         };
         Site::open(&self.engine, &self.caller, ground).await
     }
 
-    async fn site(
+    pub(super) async fn site(
         &self,
         from: Option<String>,
         trees: Vec<String>,
         way: Way,
         env: BTreeMap<String, String>,
     ) -> Result<Site, SweError> {
-        let ground = Ground { from, trees, way, env, limits: limits(), time: TIME * 2 };
+        let ground = Ground { from, trees, way, env, limits: limits(), time: TIME * 2, ..Ground::default() };
         Site::open(&self.engine, &self.caller, ground).await
     }
 
-    fn is_kept(&self, name: &str) -> bool {
+    pub(super) fn is_kept(&self, name: &str) -> bool {
         self.engine.snapshot(&self.caller, name).is_ok()
     }
 
@@ -341,12 +374,12 @@ impl Workshop {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self) {
+    pub(super) fn count(&self) {
         self.made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Nobody else makes what is called so, as long as what comes back lives.
-    async fn alone(&self, name: &str) -> tokio::sync::OwnedMutexGuard<()> {
+    pub(super) async fn alone(&self, name: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let lock =
             Arc::clone(self.making.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default());
         lock.lock_owned().await
@@ -367,7 +400,16 @@ fn without_index() -> [(String, String); 3] {
     [("PIP_NO_INDEX", "1"), ("PIP_NO_DEPS", "1"), ("PIP_NO_BUILD_ISOLATION", "0")].map(own)
 }
 
-fn script<'a>(text: &'a str, arguments: &[&str]) -> Script<'a> {
+/// Nobody is asked for a password, and settings of the system say nothing.
+pub(super) fn git_environment(has_authorities: bool) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([("GIT_TERMINAL_PROMPT", "0"), ("GIT_CONFIG_NOSYSTEM", "1")].map(own));
+    if has_authorities {
+        env.insert("GIT_SSL_CAINFO".to_owned(), format!("{ENVIRONMENT}{AUTHORITIES_FILE}"));
+    }
+    env
+}
+
+pub(super) fn script<'a>(text: &'a str, arguments: &[&str]) -> Script<'a> {
     let arguments = arguments.iter().map(|&word| word.to_owned()).collect();
     Script { text, arguments, time: TIME, ..Script::default() }
 }
@@ -377,7 +419,7 @@ fn done(said: &Said, what: &'static str) -> Result<(), SweError> {
 }
 
 /// More than tests take.
-fn limits() -> LimitsSpec {
+pub(super) fn limits() -> LimitsSpec {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     LimitsSpec {
         memory_mb: Some(8.0 * 1024.0),

@@ -90,8 +90,13 @@ impl DockerPlace {
             let pid = held.inspect().await?.state.and_then(|state| state.pid).unwrap_or_default();
             sockets::limit(pid, &held.id, spec.limits.memory);
         }
-        link.order(&Order::Open { limits: wire(&spec.limits) }).await?;
+        link.order(&Order::Open { limits: wire(&spec.limits), shown: spec.shown.clone() }).await?;
         let greeting = tokio::time::timeout(PATIENCE, link.report()).await;
+        if let Ok(Ok(Report::Failed { errno })) = greeting {
+            let source = std::io::Error::from_raw_os_error(errno);
+            let step = "showing a folder of the session in another's place".to_owned();
+            return Err(BackendError::Layer { layer: Layer::UserNs, step, source });
+        }
         let Ok(Ok(Report::Ready { layers: seen })) = greeting else {
             let said = held.inspect().await.ok().and_then(|found| found.state?.error).filter(|said| !said.is_empty());
             return Err(DockerError::Gone { said }.into());
