@@ -60,9 +60,9 @@ pub(crate) struct Options {
     /// A folder for the files that the run makes
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// What isolates
-    #[arg(long, value_enum, default_value = "native")]
-    backend: BackendOption,
+    /// What isolates [default: by the settings, else native]
+    #[arg(long, value_enum)]
+    backend: Option<BackendOption>,
     /// What the sandbox's root is made from
     #[arg(long, value_name = "REF")]
     image: Option<String>,
@@ -101,10 +101,22 @@ enum NetworkOption {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum BackendOption {
+pub(crate) enum BackendOption {
     Native,
     Docker,
     E2b,
+}
+
+impl BackendOption {
+    /// What was said, else what the environment says.
+    pub(crate) fn or_by_environment(said: Option<Self>) -> Result<Option<BackendKind>, Failure> {
+        Ok(match said {
+            Some(Self::Native) => Some(BackendKind::Native),
+            Some(Self::Docker) => Some(BackendKind::Docker),
+            Some(Self::E2b) => Some(BackendKind::E2b),
+            None => Settings::backend_in_environment()?,
+        })
+    }
 }
 
 /// What `--policy` can be.
@@ -169,11 +181,7 @@ impl Options {
                 Some(NetworkOption::Open) => Network::Open,
             },
             policy: self.policy.map_or(Policy::Report, Into::into),
-            backend: match self.backend {
-                BackendOption::Native => BackendKind::Native,
-                BackendOption::Docker => BackendKind::Docker,
-                BackendOption::E2b => BackendKind::E2b,
-            },
+            backend: BackendOption::or_by_environment(self.backend)?,
             review: self.review,
             image: self.image.clone(),
             ..self.lists.request()?

@@ -18,7 +18,7 @@ pub(crate) fn refused(request: &ExecRequest, settings: &Settings) -> Option<Find
     let lists = [settings.policy.commands.as_ref(), settings.policy.file.commands.as_ref(), own];
     let mut lists = lists.into_iter().flatten().peekable();
     lists.peek()?;
-    if request.backend != BackendKind::Native || request.image.is_some() {
+    if request.backend.unwrap_or(settings.backend) != BackendKind::Native || request.image.is_some() {
         // What programs an image has is its owner's choice; here only names can be compared.
         let on_list = |list: &Vec<String>| !request.env.contains_key("PATH") && list.contains(name);
         return if lists.all(on_list) { None } else { Some(finding(name)) };

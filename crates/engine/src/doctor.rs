@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use types::{BackendKind, Layer, Limits};
 
 use crate::backend::{
-    Backend, Cancel, Command, DockerReport, GuestUser, Output, SandboxSpec, Stdin, Stream, examine_docker,
+    Backend, Cancel, Command, DockerReport, E2b, GuestUser, Output, SandboxSpec, Stdin, Stream, examine_docker,
 };
 use crate::engine::{Caller, Engine};
 use crate::error::{BackendError, RunError};
@@ -17,11 +17,11 @@ use crate::language::{self, RECIPES, Recipe};
 pub struct Report {
     /// Whether a default run would be carried out.
     pub ok: bool,
-    /// What isolates.
+    /// What isolates where a request does not say.
     pub backend: BackendKind,
     /// The kernel's release.
     pub kernel: String,
-    /// Every layer.
+    /// Every layer of native sandboxes.
     pub layers: Vec<LayerReport>,
     /// Every language.
     pub languages: Vec<LanguageReport>,
@@ -123,14 +123,23 @@ impl Engine {
                 }
             })
             .collect();
-        let ok = layers.iter().all(|layer| layer.on || !layer.required);
+        let usable = layers.iter().all(|layer| layer.on || !layer.required);
         let mut languages = Vec::new();
         for recipe in RECIPES {
-            languages.push(self.language(recipe, ok).await);
+            languages.push(self.language(recipe, usable).await);
         }
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-        let (backend, sessions) = (self.stations.native.backend.kind(), SessionsReport::of_this_host());
+        let (backend, sessions) = (self.settings.backend, SessionsReport::of_this_host());
         let docker = examine_docker(&self.settings.docker, self.probe_spec(Vec::new())).await;
+        let ok = match backend {
+            BackendKind::Native => usable,
+            // A run that names no image needs one.
+            BackendKind::Docker => {
+                docker.ok && docker.image.is_some() && !docker.missing.iter().any(|layer| required(*layer))
+            }
+            // More than its settings cannot be tried for nothing.
+            BackendKind::E2b => E2b::new(self.settings.e2b.backend.clone()).is_ok(),
+        };
         Report { ok, backend, kernel, layers, languages, sessions, docker }
     }
 

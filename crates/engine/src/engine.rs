@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use types::{ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
+use types::{BackendKind, ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
 
 use crate::admission::{self, Gate, Pass};
 use crate::audit::{Account, Audit, Executed};
@@ -201,7 +201,9 @@ impl Engine {
     /// Says that a run will come, so that what takes time and needs to know nothing of it begins beside whatever comes
     /// before it.
     pub fn expect_run(&self) {
-        self.stations.native.backend.expect();
+        if self.settings.backend == BackendKind::Native {
+            self.stations.native.backend.expect();
+        }
     }
 
     /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure,
@@ -209,9 +211,10 @@ impl Engine {
     pub async fn execute(
         &self,
         caller: &Caller,
-        request: ExecRequest,
+        mut request: ExecRequest,
         mut delivery: Delivery<'_>,
     ) -> Result<ExecResult, RunError> {
+        request.backend.get_or_insert(self.settings.backend);
         let timed = self.metrics.begin();
         let watching = Watching::begin(self.watcher.get().map(|watcher| &**watcher), caller);
         let id = delivery.id.take();
@@ -250,7 +253,7 @@ impl Engine {
         steps.begin(Step::Admit);
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
-        let station = self.stations.get(request.backend, &self.settings)?;
+        let station = self.stations.get(request.backend.unwrap_or(self.settings.backend), &self.settings)?;
         let mut admitted = admission::admit(request, &self.settings, caller)?;
         if admitted.network.is_some() && !delivery.reach.is_empty() {
             let (settings, names) = (self.settings.network.clone(), std::mem::take(&mut delivery.reach));

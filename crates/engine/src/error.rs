@@ -382,7 +382,7 @@ impl BackendError {
             Self::NoImages { .. } => "use --backend docker".to_owned(),
             Self::Docker(error) => error.hint(),
             Self::E2b(error) => error.hint(),
-            Self::Lacks { .. } => "`saggar doctor` says what this host lacks for it".to_owned(),
+            Self::Lacks { .. } => "`saggar doctor` says what this host lacks for it; on Docker, what root would install belongs in the image".to_owned(),
             Self::NoDisk { .. } => {
                 "set SAGGAR_HOME to a folder on ext4, xfs, btrfs or tmpfs: an overlay cannot lie on an overlay, nor on a network's file system"
                     .to_owned()

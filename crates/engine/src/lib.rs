@@ -44,11 +44,11 @@ mod watch;
 pub use admission::{AdmissionError, Pass};
 pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader, Record};
 pub use backend::{
-    Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DockerError, DockerReport, DockerSettings,
-    E2bBackendSettings, E2bError, Ended, FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind,
-    Gone, GuestUser, ImageFacts, LayerId, Marks, Origin, Output, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process,
-    ProcessSpec, Reach, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked, WorkerKind,
-    WorkerSpec, Writers,
+    Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DiskArchive, DockerError, DockerReport,
+    DockerSettings, E2bBackendSettings, E2bError, Ended, FileChange, FileContentStream, FileEntry, FileError,
+    FileEvent, FileKind, Gone, GuestUser, ImageFacts, LayerId, Marks, Origin, Output, Place, PlaceFiles, PlaceSpec,
+    PlaceUsage, Process, ProcessSpec, Reach, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked,
+    WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::{DatabaseError, open as open_database};
@@ -73,7 +73,7 @@ pub use policy_settings::{PolicySettings, read_policy_file};
 pub use run::Built;
 pub use server_settings::{LogForm, ServerSettings, TlsFiles};
 pub use session::{
-    CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, FilePass, Heard, Listener, ProcessInfo,
+    CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, FilePass, Heard, Listener, Onto, ProcessInfo,
     Running, Session, SessionError, SessionInfo, SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,
     Surroundings, Way,
 };

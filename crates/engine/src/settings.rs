@@ -18,13 +18,15 @@ use crate::policy_settings::{PolicySection, PolicySettings};
 use crate::server_settings::ServerSettings;
 use crate::usage::Prices;
 use serde::{Deserialize, Serialize};
-use types::{Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
+use types::{BackendKind, Ceiling, ErrorBody, ErrorCode, Layer, LimitError, Limits, LimitsSpec};
 
 /// Everything that is set outside a request. Names of environment variables live here and nowhere else.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Where saggar keeps what outlives a command.
     pub state: PathBuf,
+    /// What isolates where a request does not say.
+    pub backend: BackendKind,
     /// Programs by language.
     pub interpreters: BTreeMap<String, PathBuf>,
     /// What a request gets that asks for nothing.
@@ -252,6 +254,12 @@ pub enum SettingsError {
         /// As written.
         name: String,
     },
+    /// `SAGGAR_BACKEND` names none.
+    #[error("SAGGAR_BACKEND is `{name}`, which is no backend")]
+    Backend {
+        /// As it is there.
+        name: String,
+    },
     /// Neither `SAGGAR_HOME` nor a home to derive it from.
     #[error("there is no place for the state folder: neither SAGGAR_HOME nor HOME is set")]
     NoHome,
@@ -264,7 +272,7 @@ impl SettingsError {
         let hint = match self {
             Self::Read { .. } => "check --config and SAGGAR_CONFIG",
             Self::Parse { .. } => {
-                "known keys: state, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker], [server], [fusion], [e2b]"
+                "known keys: state, backend, require, accept_missing, cgroup, [interpreters], [limits], [ceiling], [pool], [review], [prices], [admission], [audit], [policy], [network], [build], [docker], [server], [fusion], [e2b]"
             }
             Self::Review { .. } => "docs/REVIEW.md has every key",
             Self::Price { .. } => {
@@ -277,6 +285,7 @@ impl SettingsError {
             Self::Preset { .. } => "presets: repository",
             Self::Pool { .. } => "with 0 every run would wait for ever",
             Self::Limit { .. } => "limits must be above zero and below the ceiling",
+            Self::Backend { .. } => "backends: native, docker, e2b",
             Self::NoHome => "set SAGGAR_HOME to a folder that you may write",
         };
         let mut message = self.to_string();
@@ -292,6 +301,7 @@ impl SettingsError {
 #[serde(default, deny_unknown_fields)]
 struct File {
     state: Option<PathBuf>,
+    backend: Option<BackendKind>,
     interpreters: BTreeMap<String, PathBuf>,
     limits: LimitsSpec,
     ceiling: LimitsSpec,
@@ -358,6 +368,12 @@ impl Settings {
         from_environment("SAGGAR_HOME").or_else(|| Some(Self::load(None).ok()?.state))
     }
 
+    /// What isolates by the environment, which goes over the file, and a request over that.
+    pub fn backend_in_environment() -> Result<Option<BackendKind>, SettingsError> {
+        let said = env::var_os("SAGGAR_BACKEND").filter(|name| !name.is_empty());
+        said.map(|name| backend_named(&name.to_string_lossy())).transpose()
+    }
+
     fn resolve(file: File, path: &Path) -> Result<Self, SettingsError> {
         let wrong = |source| SettingsError::Limit { path: path.to_path_buf(), source };
         let most = Ceiling::default();
@@ -375,6 +391,7 @@ impl Settings {
         let state = from_environment("SAGGAR_HOME").or(file.state).or_else(usual_state).ok_or(SettingsError::NoHome)?;
         Ok(Self {
             state,
+            backend: Self::backend_in_environment()?.or(file.backend).unwrap_or_default(),
             interpreters: file.interpreters,
             defaults,
             ceiling,
@@ -404,6 +421,12 @@ impl Settings {
             jobs: file.jobs,
         })
     }
+}
+
+fn backend_named(name: &str) -> Result<BackendKind, SettingsError> {
+    let known = [BackendKind::Native, BackendKind::Docker, BackendKind::E2b];
+    let found = known.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| SettingsError::Backend { name: name.chars().filter(|c| !c.is_control()).take(40).collect() })
 }
 
 /// What everybody who speaks to a daemon goes by, unless the settings say otherwise.
@@ -468,6 +491,15 @@ mod tests {
         assert!(resolve("[pool]\nrunning = 0").unwrap_err().contains("running"));
         assert!(resolve("[audit]\nkeep = true").unwrap_err().contains("unknown field"));
         assert!(resolve("[admission.keys]\nper_minute = 0").is_err());
+    }
+
+    #[test]
+    fn the_backend_of_requests_that_name_none_is_a_setting() {
+        assert_eq!(resolve("").unwrap().backend, BackendKind::Native);
+        assert_eq!(resolve("backend = 'docker'").unwrap().backend, BackendKind::Docker);
+        assert!(resolve("backend = 'podman'").unwrap_err().contains("podman"));
+        assert_eq!(backend_named("e2b").unwrap(), BackendKind::E2b);
+        assert!(backend_named("Docker\n").unwrap_err().to_string().contains("`Docker`"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ impl Settings {
         let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         json!({
             "state": self.state,
+            "backend": self.backend,
             "require": self.require,
             "accept_missing": self.accept_missing,
             "cgroup": self.cgroup,

@@ -36,7 +36,7 @@ fn engine() -> Engine {
 }
 
 fn contained(request: ExecRequest) -> ExecRequest {
-    ExecRequest { backend: BackendKind::Docker, ..request }
+    ExecRequest { backend: Some(BackendKind::Docker), ..request }
 }
 
 fn python(code: &str) -> ExecRequest {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use bollard::query_parameters::{ListContainersOptions, ListImagesOptions};
 use common::sessions::{out, scratch, shell};
 use engine::{
-    Caller, CellSpec, CommandSpec, DockerSettings, Engine, FileChange, FileKind, GuestUser, Heard, Reach, Running,
-    Session, SessionSpec, Settings, SnapshotSpec, Spoken, TerminalSize,
+    Caller, CellSpec, Change, CommandSpec, DockerSettings, Engine, FileChange, FileKind, GuestUser, Heard, Onto, Reach,
+    Running, Session, SessionSpec, Settings, SnapshotSpec, Spoken, TerminalSize,
 };
 use tokio::io::AsyncReadExt as _;
 use types::{BackendKind, ErrorCode, ExecResult, GuestPath, Layer, LimitKind, LimitsSpec, Network, Outcome};
@@ -33,7 +33,7 @@ fn open(state: &Path) -> Engine {
 }
 
 fn contained() -> SessionSpec {
-    SessionSpec { backend: BackendKind::Docker, ..SessionSpec::default() }
+    SessionSpec { backend: Some(BackendKind::Docker), ..SessionSpec::default() }
 }
 
 async fn create(engine: &Engine) -> Arc<Session> {
@@ -359,5 +359,78 @@ async fn files_are_put_got_listed_moved_watched_and_archived() {
             let event = tokio::time::timeout(Duration::from_secs(20), watch.recv()).await.unwrap().unwrap();
             assert_eq!((event.change, event.path.as_str()), wanted);
         }
+    }
+}
+
+/// Paths and what happened to them.
+fn told(found: &engine::Differences) -> Vec<(&str, Change)> {
+    found.entries.iter().map(|one| (one.path.as_str(), one.change)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "wants SAGGAR_TEST_DOCKER"]
+async fn snapshots_are_compared_exported_and_imported() {
+    let engine = open(&scratch("docker-sessions"));
+    let caller = Caller::default();
+    let session = create(&engine).await;
+    let make = "mkdir -p d/e; echo 1 > d/e/f; ln d/e/f hard; ln -s /etc/passwd link; echo x > ~/own; touch old; \
+                chmod 600 old; echo secret > shut; chmod 000 shut; mkfifo pipe";
+    out(&engine, &session, make).await;
+    let named = |name: &str| SnapshotSpec { name: Some(name.to_owned()), ..SnapshotSpec::default() };
+    let first = engine.snapshot_session(&caller, session.id(), named("first")).await.unwrap();
+    out(&engine, &session, "echo 2 > d/e/f; rm old; mkdir new; chmod 755 ~/own; echo t > /tmp/t").await;
+    let changes = [
+        ("/home/user/own", Change::Changed),
+        ("/tmp/t", Change::Added),
+        ("/work/d/e/f", Change::Changed),
+        ("/work/hard", Change::Changed),
+        ("/work/new", Change::Added),
+        ("/work/old", Change::Removed),
+    ];
+    let found = engine.diff(&caller, "first", session.id()).await.unwrap();
+    assert_eq!(told(&found), changes, "a snapshot and a session as it is");
+    let again = engine.diff(&caller, session.id(), session.id()).await.unwrap();
+    assert!(told(&again).is_empty(), "nothing is changed by looking");
+    let second = engine.snapshot_session(&caller, session.id(), named("second")).await.unwrap();
+    assert_eq!(told(&engine.diff(&caller, "first", "second").await.unwrap()), changes);
+    let native = SessionSpec { backend: Some(BackendKind::Native), ..SessionSpec::default() };
+    let native = engine.create_session(&caller, native).await.unwrap();
+    let mixed = engine.diff(&caller, "first", native.id()).await.unwrap_err();
+    assert_eq!(mixed.code(), ErrorCode::InvalidRequest);
+
+    let mut archive = engine.export_snapshot(&caller, "second").await.unwrap();
+    let mut bytes = Vec::new();
+    archive.content.read_to_end(&mut bytes).await.unwrap();
+    assert_eq!(archive.bytes, bytes.len() as u64);
+    let onto = Onto { backend: Some(BackendKind::Docker), image: None };
+    let layer = std::io::Cursor::new(bytes.clone());
+    let back = engine.import_snapshot(&caller, named("back"), onto.clone(), layer).await.unwrap();
+    assert_eq!(told(&engine.diff(&caller, "second", "back").await.unwrap()), [("/work/pipe", Change::Removed)]);
+    let spec = SessionSpec { from: Some("back".to_owned()), ..SessionSpec::default() };
+    let copy = engine.create_session(&caller, spec).await.unwrap();
+    let seen = "cat d/e/f hard ~/own /tmp/t; readlink link; stat -c '%a %U' shut; ls";
+    assert_eq!(out(&engine, &copy, seen).await, "2\n2\nx\nt\n/etc/passwd\n0 sandbox\nd\nhard\nlink\nnew\nshut\n");
+    // The same layer stands on this host's own programs as well.
+    let kept_here = Onto { backend: Some(BackendKind::Native), image: None };
+    engine.import_snapshot(&caller, named("here"), kept_here, std::io::Cursor::new(bytes)).await.unwrap();
+    let spec = SessionSpec { from: Some("here".to_owned()), ..SessionSpec::default() };
+    let here = engine.create_session(&caller, spec).await.unwrap();
+    assert_eq!(out(&engine, &here, "cat d/e/f ~/own; ls").await, "2\nx\nd\nhard\nlink\nnew\nshut\n");
+
+    let broken = engine.import_snapshot(&caller, named("no"), onto.clone(), &b"no archive at all, but long"[..]).await;
+    assert!(broken.is_err());
+    // Only its header: nobody reads as far as what it speaks of.
+    let mut header = tar::Header::new_gnu();
+    header.set_path("work/large").unwrap();
+    header.set_size(2 << 30);
+    header.set_mode(0o644);
+    header.set_cksum();
+    let large = std::io::Cursor::new(header.as_bytes().to_vec());
+    let full = engine.import_snapshot(&caller, named("no"), onto, large).await;
+    assert_eq!(full.unwrap_err().code(), ErrorCode::ResourcesExhausted, "more than a session's disk may hold");
+    assert!(engine.snapshot(&caller, "no").is_err());
+    engine.end_sessions().await;
+    for snapshot in [&first.id, &second.id, &back.id] {
+        engine.delete_snapshot(&caller, snapshot).await.unwrap();
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use common::sessions::{create, open, out, scratch, shell};
 use engine::{
-    Caller, CellSpec, CommandSpec, Difference, Engine, Heard, Listener, Running, Session, SessionSpec, Snapshot,
+    Caller, CellSpec, CommandSpec, Difference, Engine, Heard, Listener, Onto, Running, Session, SessionSpec, Snapshot,
     SnapshotSpec,
 };
 use types::{ErrorCode, Outcome};
@@ -280,11 +280,12 @@ async fn a_snapshot_goes_out_as_a_layer_and_comes_back_the_same() {
     }
     assert!(!names.iter().any(|name| name == "work/k/low"), "{names:?}");
     let named = SnapshotSpec { name: Some("back".to_owned()), ..SnapshotSpec::default() };
-    let back = engine.import_snapshot(&caller, named, std::io::Cursor::new(bytes)).await.unwrap();
+    let back = engine.import_snapshot(&caller, named, Onto::default(), std::io::Cursor::new(bytes)).await.unwrap();
     assert_eq!(back.layers.len(), 1);
     let spec = SessionSpec { from: Some("back".to_owned()), ..SessionSpec::default() };
     let copy = engine.create_session(&caller, spec).await.unwrap();
     assert_eq!(out(&engine, &copy, tree).await, whole);
-    let hostile = engine.import_snapshot(&caller, SnapshotSpec::default(), &b"no archive at all"[..]).await;
+    let hostile =
+        engine.import_snapshot(&caller, SnapshotSpec::default(), Onto::default(), &b"no archive at all"[..]).await;
     assert!(hostile.is_err());
 }

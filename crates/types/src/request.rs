@@ -40,8 +40,8 @@ pub struct ExecRequest {
     pub deny_imports: Vec<String>,
     /// Lists and rules on top of the built-in ones: what a policy file holds.
     pub policy_file: Option<PolicyFile>,
-    /// What isolates.
-    pub backend: BackendKind,
+    /// What isolates; by the settings if absent.
+    pub backend: Option<BackendKind>,
     /// What the root is made from; the host's system folders if absent.
     pub image: Option<String>,
     /// Globs of files to bring back with their content.

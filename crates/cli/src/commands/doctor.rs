@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::Args;
 use engine::{DockerReport, Engine, GuestUser, Report, Settings};
+use types::BackendKind;
 
 use crate::failure::{Failure, print_json, unheard, visible};
 use crate::in_runtime;
@@ -48,7 +49,8 @@ fn words(report: &Report) -> String {
     // Writing into a text cannot fail.
     let mut text = String::new();
     let _ = writeln!(text, "saggar on Linux {}, backend {}\n", report.kernel, report.backend.name());
-    let _ = writeln!(text, "layers");
+    let whose = if report.backend == BackendKind::Native { "" } else { " of the backend native" };
+    let _ = writeln!(text, "layers{whose}");
     for layer in &report.layers {
         let state = match (layer.on, layer.required) {
             (true, _) => "on",

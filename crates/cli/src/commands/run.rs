@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use engine::{Caller, Delivery, Engine, OutFolder, OwnFiles, Settings, Stdin};
-use types::{Compile, ExecRequest, ExecResult, LimitKind, Outcome};
+use types::{BackendKind, Compile, ExecRequest, ExecResult, LimitKind, Outcome};
 
 use super::image::Said;
 use crate::away;
@@ -13,7 +13,7 @@ use crate::client;
 use crate::failure::{Failure, print_json};
 use crate::in_runtime;
 use crate::interrupt::Interrupt;
-use crate::options::Options;
+use crate::options::{Options, wrong};
 use crate::program::Program;
 use crate::remote::Server;
 use crate::terminal::Live;
@@ -44,35 +44,42 @@ impl Run {
         let is_python =
             request.language.as_deref().is_none_or(|language| matches!(language, "python" | "python3" | "py"));
         if let Some(code) = request.code.as_ref().filter(|_| is_python) {
-            request.image = with_dependencies(&code.0, request.image, self.script_deps, &self.options, config)?;
+            request.image = self.with_dependencies(&code.0, &request, config)?;
         }
         request.args = self.args;
         carry_out(request, &self.options, self.program.is_stdin(), config)
     }
-}
 
-/// The image to run a script in: the one asked for, with the packages that its metadata names if those are wanted.
-fn with_dependencies(
-    code: &[u8],
-    image: Option<String>,
-    wanted: bool,
-    options: &Options,
-    config: Option<&Path>,
-) -> Result<Option<String>, Failure> {
-    // Cheap to see, and most have none.
-    if !code.windows(12).any(|bytes| bytes == b"# /// script") {
-        return Ok(image);
+    /// The image to run a script in: the one asked for, with the packages that its metadata names if those are wanted.
+    fn with_dependencies(
+        &self,
+        code: &[u8],
+        request: &ExecRequest,
+        config: Option<&Path>,
+    ) -> Result<Option<String>, Failure> {
+        let image = request.image.clone();
+        // Cheap to see, and most have none.
+        if !code.windows(12).any(|bytes| bytes == b"# /// script") {
+            return Ok(image);
+        }
+        let settings = Settings::load(config)?;
+        let backend = request.backend.unwrap_or(settings.backend);
+        let engine = Engine::open(settings)?;
+        let wanted = self.script_deps || (backend == BackendKind::Native && engine.installs_for_scripts());
+        if !wanted {
+            return Ok(image);
+        }
+        if backend != BackendKind::Native {
+            let name = backend.name();
+            return Err(wrong(format!("`--script-deps` makes an image for the backend `native`, not for `{name}`")));
+        }
+        let mut said = Said::new();
+        let built = in_runtime(async {
+            Ok(engine.image_for_script(&self.options.caller(), code, image.clone(), Some(&mut said)).await?)
+        });
+        said.bar.finish_and_clear();
+        Ok(built?.or(image))
     }
-    let engine = Engine::open(Settings::load(config)?)?;
-    if !wanted && !engine.installs_for_scripts() {
-        return Ok(image);
-    }
-    let mut said = Said::new();
-    let built = in_runtime(async {
-        Ok(engine.image_for_script(&options.caller(), code, image.clone(), Some(&mut said)).await?)
-    });
-    said.bar.finish_and_clear();
-    Ok(built?.or(image))
 }
 
 /// What connects a run with our caller, wherever it is carried out.

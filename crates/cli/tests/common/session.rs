@@ -20,7 +20,11 @@ impl Server {
     }
 
     pub(crate) fn start_in(home: &Path) -> Self {
-        let mut serve = saggar(home, &["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_as(home, saggar(home, &["serve", "--listen", "127.0.0.1:0"]))
+    }
+
+    /// A server that is told more than where to listen.
+    pub(crate) fn start_as(home: &Path, mut serve: Command) -> Self {
         let mut child = serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();

@@ -45,8 +45,9 @@ pub(crate) enum Program {
 
 /// Checks a request against the settings.
 pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) -> Result<Admitted, RunError> {
-    let reference = reference(&request, settings, caller)?;
-    if request.backend == BackendKind::Docker && request.network == Network::Open {
+    let backend = request.backend.unwrap_or(settings.backend);
+    let reference = reference(backend, request.image.as_deref(), settings, caller)?;
+    if backend == BackendKind::Docker && request.network == Network::Open {
         return Err(RunError::Unsupported { what: "network `open` on the Docker backend".to_owned() });
     }
     check_words(&request)?;
@@ -114,13 +115,18 @@ pub(crate) fn hold(name: &str, settings: &Settings) -> Result<Arc<HeldImage>, Ru
 }
 
 /// What the root is made from where the backend keeps images itself.
-fn reference(request: &ExecRequest, settings: &Settings, caller: &Caller) -> Result<Option<String>, RunError> {
-    match request.backend {
+fn reference(
+    backend: BackendKind,
+    image: Option<&str>,
+    settings: &Settings,
+    caller: &Caller,
+) -> Result<Option<String>, RunError> {
+    match backend {
         BackendKind::Native => Ok(None),
-        BackendKind::Docker => offered(request.image.as_deref(), settings, caller).map(Some),
+        BackendKind::Docker => offered(image, settings, caller).map(Some),
         BackendKind::E2b => {
             let settings = &settings.e2b.backend;
-            let template = request.image.as_deref().filter(|image| !image.is_empty());
+            let template = image.filter(|image| !image.is_empty());
             let template = template.unwrap_or_else(|| settings.template());
             // The account there is the owner's.
             if caller.standing != Standing::Owner && !settings.offers(template) {

@@ -97,7 +97,7 @@ struct Facts {
     limits_asked: serde_json::Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits_granted: Option<serde_json::Value>,
-    backend: BackendKind,
+    backend: Option<BackendKind>,
     /// The image that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,

@@ -30,8 +30,8 @@ pub(crate) use e2b::E2b;
 pub use e2b::{E2bBackendSettings, E2bError};
 pub(crate) use native::Native;
 pub use place::{
-    Connection, Control, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process, ProcessSpec,
-    Snapshotted, TerminalSize, Writers,
+    Connection, Control, DiskArchive, Gone, GuestUser, LayerId, Origin, Place, PlaceSpec, PlaceUsage, Process,
+    ProcessSpec, Snapshotted, TerminalSize, Writers,
 };
 pub use place_files::{
     FileChange, FileContentStream, FileEntry, FileError, FileEvent, FileKind, Marks, PlaceFiles, Reach, Unpacked,
@@ -62,6 +62,10 @@ pub trait Backend: Send + Sync {
     /// Removes what it keeps for snapshots of a state folder that nobody knows any more; says how many these were.
     fn keep_only<'a>(&'a self, _state: &'a Path, _known: &'a [LayerId]) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(async { Ok(0) })
+    }
+    /// The whole disk of a snapshot, where that is not on this host.
+    fn archive<'a>(&'a self, _layer: &'a LayerId) -> BoxFuture<'a, Result<DiskArchive, BackendError>> {
+        Box::pin(async { Err(BackendError::Lacks { what: "an archive of the disk" }) })
     }
     /// A run will come: what takes time and needs to know nothing of it may begin.
     fn expect(&self) {}

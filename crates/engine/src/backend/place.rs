@@ -4,15 +4,18 @@
 //! trail are the session's, once for every backend.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use jail::{CWD_STEP, ProcessId, ProcessOrder, Trouble};
+use tokio::sync::{mpsc, oneshot};
 use types::{GuestPath, Isolation, Layer, Limits, Usage};
 
+use super::board::Started;
 use super::place_files::PlaceFiles;
-use super::{BoxFuture, Ended, Stream};
+use super::{BoxFuture, Ended, Stream, explain};
 use crate::error::BackendError;
 use crate::image::HeldImage;
 use crate::network::Rules;
@@ -56,6 +59,9 @@ pub enum Origin {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LayerId(pub String);
 
+/// The files of a disk as tar archives, one after another, by their paths inside. To be read where waiting is allowed.
+pub type DiskArchive = Box<dyn Read + Send>;
+
 /// A sandbox that stays. Dropping the last reference kills every process inside; snapshots stay.
 pub trait Place: Send + Sync {
     /// Starts a program and returns as soon as it runs, or why it cannot.
@@ -78,6 +84,10 @@ pub trait Place: Send + Sync {
     /// Folders of this host that its disk is made of, topmost first, if it is made of such.
     fn folders(&self) -> Option<Vec<PathBuf>> {
         None
+    }
+    /// Its whole disk, where that is not on this host.
+    fn archive(&self) -> BoxFuture<'_, Result<DiskArchive, BackendError>> {
+        Box::pin(async { Err(BackendError::Lacks { what: "an archive of the disk" }) })
     }
     /// What stands between it and the host.
     fn isolation(&self) -> Isolation;
@@ -113,6 +123,48 @@ pub struct ProcessSpec {
     pub connection: Connection,
     /// After so long it is killed with all that it started.
     pub wall: Option<Duration>,
+}
+
+impl ProcessSpec {
+    /// In the words of a keeper or of process 1, and what is said of it where it cannot be started.
+    pub(super) fn ordered(self, process: ProcessId) -> (ProcessOrder, Called) {
+        let called = Called { name: self.argv.first().cloned().unwrap_or_default(), cwd: self.cwd.clone() };
+        let order = ProcessOrder {
+            process,
+            programs: self.programs,
+            argv: self.argv,
+            env: self.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            cwd: self.cwd.as_str().to_owned(),
+            user: self.user.number(),
+            terminal: match self.connection {
+                Connection::Terminal(size) => Some((size.columns, size.rows)),
+                Connection::Pipes | Connection::NoInput => None,
+            },
+            wall: self.wall.map(|wall| u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)),
+        };
+        (order, called)
+    }
+}
+
+/// A program that was ordered, as its caller knows it.
+pub(super) struct Called {
+    pub(super) name: String,
+    cwd: GuestPath,
+}
+
+impl Called {
+    /// Waits until it runs, or for why it does not.
+    pub(super) async fn started(
+        &self,
+        promise: oneshot::Receiver<Result<Started, Trouble>>,
+    ) -> Result<Started, BackendError> {
+        match promise.await {
+            Ok(Ok(started)) => Ok(started),
+            Ok(Err(trouble)) if trouble.step == CWD_STEP => Err(BackendError::Cwd(self.cwd.clone())),
+            Ok(Err(trouble)) => Err(explain(trouble, &self.name)),
+            Err(_) => Err(BackendError::PlaceGone),
+        }
+    }
 }
 
 /// Who a process is inside. Neither is anybody outside.

@@ -288,6 +288,14 @@ impl FileError {
         }
     }
 
+    /// The same where entries are listed, of which there may be too many.
+    pub(super) fn of_list(path: &GuestPath, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::FileTooLarge => Self::TooMany { path: path.clone(), most: inside::MOST_ENTRIES },
+            _ => Self::from_io(path, source),
+        }
+    }
+
     /// What a program matches on.
     #[must_use]
     pub fn code(&self) -> ErrorCode {

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
-use types::{ExecRequest, FileContent, InputFile, Limits, LimitsSpec, Network, Outcome, Policy, RelPath};
+use types::{BackendKind, ExecRequest, FileContent, InputFile, Limits, LimitsSpec, Network, Outcome, Policy, RelPath};
 
 use super::sources::{Sources, authorities_of_the_house};
 use super::{Base, Image, ImageError, Images, check_name};
@@ -189,6 +189,8 @@ impl Engine {
             limits: limits(&self.settings.ceiling.0),
             policy: Policy::Off,
             cold: true,
+            // Layers are made of sandboxes of this host, whatever else runs elsewhere.
+            backend: Some(BackendKind::Native),
             ..ExecRequest::default()
         };
         let mut archive = Archive { draft: images.store().draft().map_err(ImageError::from)?, file: None };

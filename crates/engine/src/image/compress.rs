@@ -11,7 +11,7 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 
 /// What a stream unpacks to; one that is not packed, as it is.
-pub(super) fn unpacked<'a>(stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+pub(crate) fn unpacked<'a>(stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut stream = BufReader::with_capacity(64 << 10, stream);
     let start = peek(&mut stream)?;
     Ok(if start.starts_with(GZIP) {

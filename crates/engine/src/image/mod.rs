@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layers::{Held, LayerName, LayerRecord, Store};
 pub use build::{Build, System};
+pub(crate) use compress::unpacked;
 pub use error::ImageError;
 pub use import::Imported;
 pub(crate) use import::unpack_small;

@@ -186,7 +186,7 @@ impl Plan {
     /// What is made by it, where that may be done before anybody asks: here, and beginning empty.
     pub(super) fn kind(&self, spec: &SessionSpec) -> Option<Kind> {
         let place = &self.place_spec;
-        (spec.backend == BackendKind::Native && place.origin == Origin::Nothing).then(|| Kind {
+        (self.backend == BackendKind::Native && place.origin == Origin::Nothing).then(|| Kind {
             env: spec.env.clone(),
             limits: place.limits.clone(),
             accept: place.accept.clone(),
@@ -237,10 +237,11 @@ impl Engine {
 
     async fn make(&self, plan: Plan, kind: Kind, spec: &SessionSpec) -> Option<Ready> {
         let place = self.stations.native.backend.open(&plan.place_spec).await.ok()?;
-        let Plan { place_spec, path } = plan;
+        let Plan { backend, place_spec, path } = plan;
         // A session for as long as it takes to start the interpreter, the same way as ever.
         let session = Session {
             id: place_spec.id.clone(),
+            backend,
             limits: place_spec.limits.clone(),
             owner: Caller::default(),
             created: SystemTime::now().into(),

@@ -127,7 +127,7 @@ impl Engine {
             code: Some(Source(spec.code.clone().into_bytes())),
             limits: spec.limits.clone(),
             policy: spec.policy,
-            backend: session.spec.backend,
+            backend: Some(session.backend),
             ..ExecRequest::default()
         };
         let mut account = Account::open(&self.audit, caller, &request);
@@ -179,7 +179,7 @@ impl Engine {
             id: crate::id::run_id(),
             context: context.clone(),
             language: driver.language.to_owned(),
-            backend: session.spec.backend,
+            backend: session.backend,
             isolation: session.place().map(|place| place.isolation()).unwrap_or_default(),
             findings,
             limits: &limits,
@@ -223,7 +223,7 @@ impl Engine {
     async fn start_driver(&self, session: &Session, driver: &'static Driver) -> Result<Process, SessionError> {
         let language = driver.program;
         let image = session.place_spec.image.as_ref();
-        let own = session.spec.backend != BackendKind::Native || image.is_some_and(|held| held.image.base == Base::Own);
+        let own = session.backend != BackendKind::Native || image.is_some_and(|held| held.image.base == Base::Own);
         let programs: Vec<String> = if own {
             language::programs(language).iter().map(|&name| name.to_owned()).collect()
         } else {

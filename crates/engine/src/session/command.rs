@@ -390,7 +390,7 @@ impl Session {
             ok: ended.outcome.is_ok(),
             outcome: ended.outcome,
             language: None,
-            backend: self.spec.backend,
+            backend: self.backend,
             image: None,
             start: Start::Cold,
             compile: None,
@@ -460,7 +460,7 @@ fn as_request(session: &Session, command: &CommandSpec) -> ExecRequest {
         env,
         limits: command.limits.clone(),
         policy: command.policy,
-        backend: session.spec.backend,
+        backend: Some(session.backend),
         image: session.spec.image.clone(),
         ..ExecRequest::default()
     }

@@ -9,15 +9,16 @@ use rustix::fs::FileType;
 use serde::Serialize;
 use types::BackendKind;
 
+use super::elsewhere::Listing;
 use super::error::SessionError;
 use super::snapshots::Snapshot;
-use crate::backend::FileKind;
+use crate::backend::{DiskArchive, FileKind, LayerId};
 use crate::engine::{Caller, Engine};
 use crate::error::{BackendError, RunError};
 use crate::layers::{Entry, Held, LayerName, Merged, Store, View};
 
 /// Changes that one answer tells of.
-const MOST: usize = 50_000;
+pub(super) const MOST: usize = 50_000;
 /// Folders within folders.
 const DEEPEST: usize = 500;
 
@@ -61,30 +62,50 @@ pub(super) struct Stack {
     _held: Vec<Held>,
 }
 
+/// The files of one state.
+enum Disk {
+    Layers(Stack),
+    Elsewhere(Listing),
+}
+
 impl Engine {
     /// What changed from one snapshot or session to another, each by its id, a snapshot also by its name.
     pub async fn diff(&self, caller: &Caller, from: &str, to: &str) -> Result<Differences, SessionError> {
         let _pass = self.admit(caller, "diff").await?;
-        let (from, to) = (self.stack(caller, from)?, self.stack(caller, to)?);
-        let compared = tokio::task::spawn_blocking(move || compare(&from, &to)).await;
-        let failed = |source| BackendError::Step { step: "compare the files".to_owned(), source };
-        Ok(compared.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(failed)?)
+        match (self.disk(caller, from).await?, self.disk(caller, to).await?) {
+            (Disk::Layers(from), Disk::Layers(to)) => away(move || compare(&from, &to)).await,
+            (Disk::Elsewhere(from), Disk::Elsewhere(to)) => away(move || Ok(from.compare(&to))).await,
+            (Disk::Layers(_), Disk::Elsewhere(_)) | (Disk::Elsewhere(_), Disk::Layers(_)) => {
+                Err(RunError::Request("disks of two backends cannot be compared").into())
+            }
+        }
     }
 
-    fn stack(&self, caller: &Caller, name: &str) -> Result<Stack, SessionError> {
+    async fn disk(&self, caller: &Caller, name: &str) -> Result<Disk, SessionError> {
         if let Ok(session) = self.session(caller, name) {
-            let folders = session.place()?.folders();
-            return Ok(Stack { folders: folders.ok_or_else(|| no_layers(session.spec.backend))?, _held: Vec::new() });
+            let place = session.place()?;
+            if let Some(folders) = place.folders() {
+                return Ok(Disk::Layers(Stack { folders, _held: Vec::new() }));
+            }
+            let archive = place.archive().await?;
+            return Ok(Disk::Elsewhere(away(move || Listing::read(archive)).await?));
         }
         let snapshot = self.snapshot(caller, name)?;
-        self.stack_of(&snapshot, &snapshot.layers)
+        if snapshot.backend == BackendKind::Native {
+            return Ok(Disk::Layers(self.stack_of(&snapshot, &snapshot.layers)?));
+        }
+        let archive = self.archive_of(&snapshot).await?;
+        Ok(Disk::Elsewhere(away(move || Listing::read(archive)).await?))
+    }
+
+    /// The disk of a snapshot that another backend keeps.
+    pub(super) async fn archive_of(&self, snapshot: &Snapshot) -> Result<DiskArchive, SessionError> {
+        let backend = &self.stations.get(snapshot.backend, &self.settings)?.backend;
+        Ok(backend.archive(&LayerId(snapshot.state.clone())).await?)
     }
 
     /// Takes hold of layers of a snapshot.
     pub(super) fn stack_of(&self, snapshot: &Snapshot, layers: &[String]) -> Result<Stack, SessionError> {
-        if snapshot.backend != BackendKind::Native {
-            return Err(no_layers(snapshot.backend).into());
-        }
         let gone = || SessionError::NoSnapshot(snapshot.id.clone());
         let store = Store::open(&self.settings.state).map_err(|_| gone())?;
         let hold = |layer: &String| store.hold(&LayerName::try_from(layer.clone()).ok()?).ok();
@@ -93,9 +114,11 @@ impl Engine {
     }
 }
 
-/// Its files are elsewhere.
-fn no_layers(backend: BackendKind) -> RunError {
-    RunError::Unsupported { what: format!("comparing and exporting files of backend `{}`", backend.name()) }
+/// Looks at files where nobody waits for it.
+async fn away<T: Send + 'static>(look: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, SessionError> {
+    let seen = tokio::task::spawn_blocking(look).await;
+    let failed = |source| BackendError::Step { step: "compare the files".to_owned(), source };
+    Ok(seen.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(failed)?)
 }
 
 fn compare(from: &Stack, to: &Stack) -> io::Result<Differences> {

@@ -17,6 +17,7 @@ use crate::network::Rules;
 
 /// What a session stands on.
 pub(super) struct Ground {
+    pub(super) backend: BackendKind,
     pub(super) origin: Origin,
     pub(super) image: Option<Arc<HeldImage>>,
     pub(super) digest: Option<String>,
@@ -39,15 +40,14 @@ impl Engine {
             return Err(RunError::Request("give `image` or `from`, not both").into());
         }
         let snapshot = spec.from.as_deref().map(|name| self.snapshot(caller, name)).transpose()?;
-        if let Some(snapshot) = &snapshot {
-            // It can be had nowhere else.
-            spec.backend = snapshot.backend;
-        }
+        // A snapshot can be had nowhere else.
+        let kept_by = snapshot.as_ref().map(|snapshot| snapshot.backend);
+        let backend = kept_by.or(spec.backend).unwrap_or(self.settings.backend);
         let layer = snapshot.as_ref().map(|snapshot| LayerId(snapshot.state.clone()));
-        match spec.backend {
+        match backend {
             BackendKind::Native => {}
-            BackendKind::Docker => return self.far_ground(caller, spec, layer, surroundings).await,
-            backend @ BackendKind::E2b => return Err(BackendError::NoSessions { backend }.into()),
+            BackendKind::Docker => return self.far_ground(caller, spec, backend, layer, surroundings).await,
+            BackendKind::E2b => return Err(BackendError::NoSessions { backend }.into()),
         }
         if surroundings.as_ref().is_some_and(|surroundings| !surroundings.shown.is_empty()) {
             return Err(RunError::Unsupported { what: "folders in other places on backend `native`".to_owned() }.into());
@@ -77,7 +77,7 @@ impl Engine {
         extra_roots.dedup();
         let path = interpreters.iter().filter_map(|found| found.own_folder().map(str::to_owned)).collect();
         let origin = layer.map_or(Origin::Nothing, Origin::Snapshot);
-        Ok(Ground { origin, image, digest: None, extra_roots, network, shown: Vec::new(), path })
+        Ok(Ground { backend, origin, image, digest: None, extra_roots, network, shown: Vec::new(), path })
     }
 
     /// What a backend that keeps images itself knows of one that this caller may use.
@@ -96,11 +96,12 @@ impl Engine {
         &self,
         caller: &Caller,
         spec: &SessionSpec,
+        kind: BackendKind,
         layer: Option<LayerId>,
         surroundings: Option<Surroundings>,
     ) -> Result<Ground, SessionError> {
-        let backend = &self.stations.get(spec.backend, &self.settings)?.backend;
-        let name = spec.backend.name();
+        let backend = &self.stations.get(kind, &self.settings)?.backend;
+        let name = kind.name();
         if spec.network == Network::Open {
             return Err(
                 RunError::Unsupported { what: format!("network `open` in sessions of backend `{name}`") }.into()
@@ -131,6 +132,7 @@ impl Engine {
         }
         let origin = layer.map_or(Origin::Nothing, Origin::Snapshot);
         Ok(Ground {
+            backend: kind,
             origin,
             image: None,
             digest: Some(facts.digest),

@@ -7,6 +7,7 @@ mod ahead;
 mod cells;
 mod command;
 mod diff;
+mod elsewhere;
 mod error;
 mod ground;
 mod port;
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{RwLockWriteGuard, watch};
-use types::{GuestPath, LimitKind, Limits, Timestamp};
+use types::{BackendKind, GuestPath, LimitKind, Limits, Timestamp};
 
 pub(crate) use ahead::Shelf;
 pub use cells::{CellSpec, ContextInfo};
@@ -36,6 +37,7 @@ pub use snapshots::{Snapshot, SnapshotSpec};
 pub(crate) use spec::written;
 pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState};
 pub use surroundings::{Surroundings, Way};
+pub use transfer::Onto;
 
 use crate::admission::{Gate, Pass};
 use crate::audit::{Audit, Entry, Kind};
@@ -48,6 +50,8 @@ use crate::interpreter::Interpreter;
 pub struct Session {
     id: String,
     spec: SessionSpec,
+    /// What isolates it.
+    backend: BackendKind,
     limits: Limits,
     /// Who created it: by name for the trail, by key for access.
     owner: Caller,
@@ -179,7 +183,7 @@ impl Session {
         SessionInfo {
             id: self.id.clone(),
             state: if state.paused { SessionState::Paused } else { SessionState::Running },
-            backend: self.spec.backend,
+            backend: self.backend,
             image: self.spec.image.clone(),
             from: self.spec.from.clone(),
             created: self.created,

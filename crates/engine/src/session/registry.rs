@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use types::{Limits, LimitsSpec};
+use types::{BackendKind, Limits, LimitsSpec};
 
 use super::error::SessionError;
 use super::spec::{SessionInfo, SessionSpec};
@@ -24,6 +24,7 @@ const MOST: usize = 200;
 
 /// How the sandbox of a session is made.
 pub(super) struct Plan {
+    pub(super) backend: BackendKind,
     pub(super) place_spec: PlaceSpec,
     /// Folders of interpreters that it sees.
     pub(super) path: Vec<String>,
@@ -75,11 +76,11 @@ impl Engine {
             None => None,
         };
         let is_ready = ready.is_some();
-        let Plan { place_spec, path } = plan;
+        let Plan { backend, place_spec, path } = plan;
         let (place_spec, place, waiting) = if let Some(ready) = ready {
             (ready.place_spec, ready.place, Some(ready.interpreter))
         } else {
-            let place = self.stations.get(spec.backend, &self.settings)?.backend.open(&place_spec).await?;
+            let place = self.stations.get(backend, &self.settings)?.backend.open(&place_spec).await?;
             (place_spec, place, None)
         };
         let (id, limits) = (place_spec.id.clone(), place_spec.limits.clone());
@@ -88,6 +89,7 @@ impl Engine {
         let ttl = spec.ttl_ms.map_or(USUAL, Duration::from_millis).min(LONGEST);
         let session = Arc::new(Session {
             id: id.clone(),
+            backend,
             limits,
             owner: caller.clone(),
             created: SystemTime::now().into(),
@@ -102,7 +104,7 @@ impl Engine {
             spec,
         });
         let facts = serde_json::json!({
-            "backend": session.spec.backend, "image": session.spec.image, "from": session.spec.from,
+            "backend": session.backend, "image": session.spec.image, "from": session.spec.from,
             "network": session.spec.network, "limits": super::spec::written(&session.limits),
             "ttl_ms": u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX), "ahead": is_ready,
         });
@@ -133,7 +135,7 @@ impl Engine {
             network: ground.network,
             state: self.settings.state.clone(),
         };
-        Ok(Plan { place_spec, path: ground.path })
+        Ok(Plan { backend: ground.backend, place_spec, path: ground.path })
     }
 
     /// A session by its name, for somebody who may use it.

@@ -107,7 +107,7 @@ impl Engine {
             name: spec.name,
             note: spec.note,
             session: session.id.clone(),
-            backend: session.spec.backend,
+            backend: session.backend,
             created_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
             bytes: made.bytes,
             state: made.layer.0.clone(),
@@ -138,7 +138,7 @@ impl Engine {
         let _pass = self.admit(caller, "rollback").await?;
         let session = self.session(caller, id)?;
         let snapshot = self.snapshot(caller, snapshot)?;
-        if snapshot.backend != session.spec.backend {
+        if snapshot.backend != session.backend {
             return Err(RunError::Request("the snapshot is of another backend than the session").into());
         }
         let still = session.hold_still().await?;
@@ -184,7 +184,7 @@ impl Engine {
         let mut spec = session.place_spec.clone();
         spec.id = format!("{}-{}", session.id, crate::id::random_hex());
         spec.origin = origin;
-        let place = self.stations.get(session.spec.backend, &self.settings)?.backend.open(&spec).await?;
+        let place = self.stations.get(session.backend, &self.settings)?.backend.open(&spec).await?;
         let before = {
             let mut state = session.lock();
             if state.place.is_none() {

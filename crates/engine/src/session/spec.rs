@@ -11,8 +11,8 @@ use crate::backend::{GuestUser, PlaceUsage, TerminalSize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SessionSpec {
-    /// What isolates.
-    pub backend: BackendKind,
+    /// What isolates; by the settings if absent.
+    pub backend: Option<BackendKind>,
     /// An image to begin with.
     pub image: Option<String>,
     /// A snapshot to begin with.

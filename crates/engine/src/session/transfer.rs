@@ -9,35 +9,46 @@ use std::time::SystemTime;
 use jail::{SHARED_COUNT, SHARED_FIRST, shifts_ids};
 use rustix::fs::FileType;
 use tar::{Builder, EntryType, Header};
-use types::BackendKind;
+use tokio::io::AsyncWriteExt;
+use types::{BackendKind, GuestPath};
 
 use super::diff::Stack;
+use super::elsewhere::{Words, pack_layer, sort_layer};
 use super::error::SessionError;
 use super::snapshots::{Snapshot, SnapshotSpec, check_name, write};
-use crate::backend::FileContentStream;
+use super::spec::SessionSpec;
+use crate::backend::{DiskArchive, FileContentStream, FileError, GuestUser, PlaceFiles, Writers};
 use crate::engine::{Caller, Engine};
 use crate::error::RunError;
-use crate::layers::{Entry, Merged, View};
+use crate::layers::{Entry, Held, Merged, View};
 
 /// Folders within folders.
 const DEEPEST: usize = 500;
 /// Names that say something about lower layers.
-const WHITEOUT: &[u8] = b".wh.";
-const OPAQUE: &[u8] = b".wh..wh..opq";
+pub(super) const WHITEOUT: &[u8] = b".wh.";
+pub(super) const OPAQUE: &[u8] = b".wh..wh..opq";
 
 impl Engine {
     /// A snapshot as one layer: all that it adds to what its session began with.
     pub async fn export_snapshot(&self, caller: &Caller, name: &str) -> Result<FileContentStream, SessionError> {
         let _pass = self.admit(caller, "export").await?;
         let snapshot = self.snapshot(caller, name)?;
-        let stack = self.stack_of(&snapshot, &snapshot.own_layers())?;
+        let source = match snapshot.backend {
+            BackendKind::Native => Source::Layers(self.stack_of(&snapshot, &snapshot.own_layers())?),
+            BackendKind::Docker | BackendKind::E2b => Source::Elsewhere(self.archive_of(&snapshot).await?),
+        };
         // Whole before anybody gets a part of it. It has no name, so that nothing stays of it.
         let path = self.settings.state.join(format!(".export-{}", crate::id::random_hex()));
         let aside = path.clone();
         let packed = tokio::task::spawn_blocking(move || {
             let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&aside)?;
             fs::remove_file(&aside)?;
-            pack(&stack, &mut io::BufWriter::new(&mut file))?;
+            let mut into = io::BufWriter::new(&mut file);
+            match source {
+                Source::Layers(stack) => pack(&stack, &mut into)?,
+                Source::Elsewhere(archive) => pack_layer(archive, &mut into)?,
+            }
+            drop(into);
             let bytes = file.stream_position()?;
             file.rewind()?;
             Ok(FileContentStream::of(file, bytes))
@@ -48,42 +59,158 @@ impl Engine {
         Ok(packed)
     }
 
-    /// Makes a snapshot of a layer, plain, gzip or zstd: what its archive may hold is that of an image.
+    /// Makes a snapshot of a layer, plain, gzip or zstd: what its archive may hold is that of an image. Where it is kept by
+    /// another backend it stands on an image of it.
     pub async fn import_snapshot(
         &self,
         caller: &Caller,
         spec: SnapshotSpec,
+        onto: Onto,
         archive: impl Read + Send + 'static,
     ) -> Result<Snapshot, SessionError> {
         let _pass = self.admit(caller, "import").await?;
         check_name(&spec)?;
+        let backend = onto.backend.unwrap_or(self.settings.backend);
+        let kept = if backend == BackendKind::Native {
+            if onto.image.is_some() {
+                return Err(RunError::Request("`image` is for backends that keep snapshots as images").into());
+            }
+            self.take_layer(archive).await?
+        } else {
+            self.take_elsewhere(caller, backend, onto.image, archive).await?
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let snapshot = Snapshot {
+            id: crate::id::new_id("snap"),
+            name: spec.name,
+            note: spec.note,
+            session: String::new(),
+            backend,
+            created_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            bytes: kept.bytes,
+            state: kept.state,
+            layers: kept.layers,
+            image: None,
+            key: caller.key().map(str::to_owned),
+        };
+        write(&self.settings.state, &snapshot)
+            .map_err(|source| RunError::State { path: self.settings.state.clone(), source })?;
+        drop(kept.held);
+        self.record_of(caller, &snapshot.id, "snapshot imported").await?;
+        Ok(snapshot)
+    }
+
+    async fn take_layer(&self, archive: impl Read + Send + 'static) -> Result<Kept, SessionError> {
         let images = self.images()?;
         let taken = tokio::task::spawn_blocking(move || {
             images.layer_of_tar(archive, "imported snapshot", None).map_err(RunError::from)
         });
         let lost = |error| RunError::State { path: self.settings.state.clone(), source: io::Error::other(error) };
         let (held, record) = taken.await.map_err(lost)??;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let layer = held.name.to_string();
-        let snapshot = Snapshot {
-            id: crate::id::new_id("snap"),
-            name: spec.name,
-            note: spec.note,
-            session: String::new(),
-            // Others have no layers of ours.
-            backend: BackendKind::Native,
-            created_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-            bytes: Some(record.bytes),
-            state: layer.clone(),
-            layers: vec![layer],
-            image: None,
-            key: caller.key().map(str::to_owned),
+        Ok(Kept { bytes: Some(record.bytes), state: layer.clone(), layers: vec![layer], held: Some(held) })
+    }
+
+    /// Unpacks a layer as a session's user would, in a sandbox of that backend, which then keeps it.
+    async fn take_elsewhere(
+        &self,
+        caller: &Caller,
+        backend: BackendKind,
+        image: Option<String>,
+        archive: impl Read + Send + 'static,
+    ) -> Result<Kept, SessionError> {
+        let mut spec = SessionSpec { backend: Some(backend), image, ..SessionSpec::default() };
+        let place_spec = self.plan_session(caller, &mut spec, None).await?.place_spec;
+        let place = self.stations.get(backend, &self.settings)?.backend.open(&place_spec).await?;
+        let files = place.files();
+        let (ours, mut theirs) = tokio::io::duplex(256 << 10);
+        let (most, runtime) = (place_spec.limits.disk, tokio::runtime::Handle::current());
+        let sorting = tokio::task::spawn_blocking(move || {
+            sort_layer(crate::image::unpacked(archive)?, most, Pipe { runtime, into: ours })
+        });
+        let root = GuestPath::new("/")?;
+        let unpacked = files.unpack(&root, GuestUser::User, place_spec.limits.inodes, &mut theirs).await;
+        // Whoever sorts does not wait for a reader that has gone.
+        drop(theirs);
+        let sorted = sorting.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let words = match (sorted, unpacked) {
+            // Where unpacking has failed there is nobody to write to: the first is the better reason.
+            (Err(error), Err(unpacked)) if error.kind() == io::ErrorKind::BrokenPipe => return Err(unpacked.into()),
+            (Err(error), _) => return Err(FileError::from_io(&root, error).into()),
+            (Ok(_), Err(unpacked)) => return Err(unpacked.into()),
+            (Ok(words), Ok(_)) => words,
         };
-        write(&self.settings.state, &snapshot)
-            .map_err(|source| RunError::State { path: self.settings.state.clone(), source })?;
-        drop(held);
-        self.record_of(caller, &snapshot.id, "snapshot imported").await?;
-        Ok(snapshot)
+        hide(&*files, &words).await?;
+        let made = place.snapshot(Writers::Kill).await?;
+        Ok(Kept { bytes: made.bytes, state: made.layer.0, layers: made.layers, held: None })
+    }
+}
+
+/// Removes what a layer hides. What the user of a session may not remove belongs to the image, and stays.
+async fn hide(files: &dyn PlaceFiles, words: &Words) -> Result<(), SessionError> {
+    let mut gone: Vec<GuestPath> = Vec::new();
+    let path = |bytes: &[u8]| GuestPath::new(format!("/{}", String::from_utf8_lossy(bytes)));
+    let (below, whole): (Vec<_>, Vec<_>) = words.removed.iter().partition(|removed| words.makes(removed));
+    for removed in whole {
+        gone.push(path(removed)?);
+    }
+    for folder in words.emptied.iter().chain(below) {
+        match files.list(&path(folder)?, 1).await {
+            Ok(entries) => {
+                let old =
+                    entries.into_iter().filter(|entry| !words.makes(entry.path.trim_start_matches('/').as_bytes()));
+                gone.extend(old.map(|entry| GuestPath::new(entry.path)).collect::<Result<Vec<_>, _>>()?);
+            }
+            Err(FileError::Missing(_) | FileError::Kind { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for path in gone {
+        match files.remove(&path).await {
+            Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// Where a layer comes to lie.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Onto {
+    /// Who keeps it; by the settings if absent.
+    pub backend: Option<BackendKind>,
+    /// What it stands on there.
+    pub image: Option<String>,
+}
+
+/// What an export is made of.
+enum Source {
+    Layers(Stack),
+    Elsewhere(DiskArchive),
+}
+
+/// A layer that was taken in.
+struct Kept {
+    bytes: Option<u64>,
+    state: String,
+    layers: Vec<String>,
+    /// It stays until there is a record that keeps it.
+    held: Option<Held>,
+}
+
+/// A writer for who may wait, into what is read by who may not.
+struct Pipe {
+    runtime: tokio::runtime::Handle,
+    into: tokio::io::DuplexStream,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.runtime.block_on(self.into.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.runtime.block_on(self.into.flush())
     }
 }
 
@@ -106,12 +233,12 @@ impl<W: Write> Packer<W> {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "folders lie too deep"));
         }
         if folder.hides_below(usize::MAX) {
-            self.note(path, OPAQUE)?;
+            note(&mut self.tar, path, OPAQUE)?;
         }
         for name in folder.names(usize::MAX)? {
             let Some(entry) = folder.topmost(&name)? else { continue };
             if entry.is_whiteout() {
-                self.note(path, &[WHITEOUT, name.to_bytes()].concat())?;
+                note(&mut self.tar, path, &[WHITEOUT, name.to_bytes()].concat())?;
                 continue;
             }
             let path = joined(path, name.to_bytes());
@@ -121,18 +248,6 @@ impl<W: Write> Packer<W> {
             }
         }
         Ok(())
-    }
-
-    /// An empty file whose name is all that it says.
-    fn note(&mut self, folder: &[u8], name: &[u8]) -> io::Result<()> {
-        let mut header = Header::new_ustar();
-        header.set_entry_type(EntryType::Regular);
-        header.set_mode(0o644);
-        header.set_uid(0);
-        header.set_gid(0);
-        header.set_mtime(0);
-        header.set_size(0);
-        self.tar.append_data(&mut header, path_of(&joined(folder, name)), io::empty())
     }
 
     fn entry(&mut self, path: &[u8], entry: &Entry<'_>) -> io::Result<()> {
@@ -171,11 +286,23 @@ impl<W: Write> Packer<W> {
     }
 }
 
-fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
+/// An empty file whose name is all that it says.
+pub(super) fn note(tar: &mut Builder<impl Write>, folder: &[u8], name: &[u8]) -> io::Result<()> {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_size(0);
+    tar.append_data(&mut header, path_of(&joined(folder, name)), io::empty())
+}
+
+pub(super) fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
 
-fn path_of(bytes: &[u8]) -> &std::path::Path {
+pub(super) fn path_of(bytes: &[u8]) -> &std::path::Path {
     use std::os::unix::ffi::OsStrExt;
     std::path::Path::new(std::ffi::OsStr::from_bytes(bytes))
 }

@@ -6,6 +6,7 @@
 
 mod files;
 mod furnish;
+mod input;
 mod layers;
 mod meters;
 mod run;

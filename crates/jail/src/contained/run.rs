@@ -1,6 +1,6 @@
 //! One program, from its start until the last of its processes is gone.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use rustix::time::Timespec;
 use types::LimitKind;
 
+use super::input::Input;
 use super::meters::Meters;
 use super::{Engine, FrameKind, Order, Report, Role, frame};
 use crate::init;
@@ -36,13 +37,9 @@ struct Running {
     role: Role,
     pid: Pid,
     handle: OwnedFd,
-    stdin: Option<OwnedFd>,
+    input: Input<OwnedFd>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
-    /// Input that it has not taken yet.
-    waiting: VecDeque<u8>,
-    /// Whether more input will come.
-    more: bool,
     started: Instant,
     /// What ended it, if that was us; the first cause wins.
     cause: Option<End>,
@@ -99,7 +96,7 @@ fn start(program: &Program, role: Role, metered: bool) -> Result<Running, Errno>
     let (stdin_read, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&stdin, true)?;
+    let input = Input::new(Some(stdin))?;
     let limits = &program.limits;
     let cpu = limits.cpu.map(|ns| ns.div_ceil(1_000_000_000) + 1);
     let rlimits = Rlimits { cpu, ..rlimits(limits, role, metered) };
@@ -116,11 +113,9 @@ fn start(program: &Program, role: Role, metered: bool) -> Result<Running, Errno>
         role,
         pid,
         handle,
-        stdin: Some(stdin),
+        input,
         stdout: Some(stdout),
         stderr: Some(stderr),
-        waiting: VecDeque::new(),
-        more: true,
         started: Instant::now(),
         cause: None,
     })
@@ -141,13 +136,12 @@ pub(super) fn rlimits(limits: &Limits, role: Role, metered: bool) -> Rlimits {
 impl Running {
     /// Waits for something to happen, and does what is to be done about it.
     fn turn(&mut self, engine: &mut Engine) -> Result<(), Errno> {
-        let wants_input = self.stdin.as_ref().filter(|_| !self.waiting.is_empty());
         let watched: Vec<(Source, BorrowedFd<'_>, PollFlags)> = [
             Some((Source::Engine, Engine::input(), PollFlags::IN)),
             Some((Source::End, self.handle.as_fd(), PollFlags::IN)),
             self.stdout.as_ref().map(|fd| (Source::Out, fd.as_fd(), PollFlags::IN)),
             self.stderr.as_ref().map(|fd| (Source::Err, fd.as_fd(), PollFlags::IN)),
-            wants_input.map(|fd| (Source::Input, fd.as_fd(), PollFlags::OUT)),
+            self.input.wanting().map(|fd| (Source::Input, fd, PollFlags::OUT)),
         ]
         .into_iter()
         .flatten()
@@ -182,8 +176,8 @@ impl Running {
     fn take(&mut self, engine: &mut Engine) -> Result<(), Errno> {
         while let Some((kind, payload)) = engine.taken()? {
             match kind {
-                FrameKind::Content => self.waiting.extend(payload),
-                FrameKind::End => self.more = false,
+                FrameKind::Content => self.input.push(&payload),
+                FrameKind::End => self.input.end(),
                 FrameKind::Message => match postcard::from_bytes(&payload).map_err(|_| Errno::PROTO)? {
                     Order::Kill => self.stop(End::Cancelled),
                     _ => return Err(Errno::PROTO),
@@ -196,30 +190,10 @@ impl Running {
 
     /// Gives the program what it takes, and tells the engine how much that was.
     fn feed(&mut self) -> Result<(), Errno> {
-        let mut took = 0;
-        while let (Some(stdin), false) = (&self.stdin, self.waiting.is_empty()) {
-            match rustix::io::write(stdin, self.waiting.as_slices().0) {
-                Ok(n) => {
-                    self.waiting.drain(..n);
-                    took += n;
-                }
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                // It has closed its input: whatever comes is taken and thrown away.
-                Err(_) => self.stdin = None,
-            }
+        match self.input.feed() {
+            0 => Ok(()),
+            took => Engine::report(&Report::Took(took)),
         }
-        if self.stdin.is_none() {
-            took += self.waiting.len();
-            self.waiting.clear();
-        }
-        if self.waiting.is_empty() && !self.more {
-            self.stdin = None;
-        }
-        if took > 0 {
-            Engine::report(&Report::Took(u32::try_from(took).unwrap_or(u32::MAX)))?;
-        }
-        Ok(())
     }
 
     fn stop(&mut self, cause: End) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use engine::{Caller, SessionSpec, SnapshotSpec};
-use types::{LimitsSpec, Network};
+use types::{BackendKind, LimitsSpec, Network};
 
 use super::expected;
 use super::fault::{Fault, NOT_FOUND};
@@ -47,6 +47,8 @@ pub(super) fn spec(shared: &Shared, wanted: &Wanted, origin: Origin) -> SessionS
     env.entry("E2B_SANDBOX".to_owned()).or_insert_with(|| "true".to_owned());
     let most_kb = shared.engine.most_output() as f64 / 1024.0;
     SessionSpec {
+        // Templates are images of our own.
+        backend: image.is_some().then_some(BackendKind::Native),
         image,
         from,
         limits: LimitsSpec {

@@ -8,9 +8,9 @@ use axum::extract::{Path, Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use engine::SnapshotSpec;
+use engine::{Onto, SnapshotSpec};
 use serde::Deserialize;
-use types::ErrorCode;
+use types::{BackendKind, ErrorCode};
 
 use super::body::{Incoming, Outgoing, Slow};
 use super::parse;
@@ -119,7 +119,14 @@ async fn import(State(shared): State<Arc<Shared>>, request: Request) -> Result<R
     let _underway = shared.runs.begin();
     let (caller, query) = (caller(&request), Query::of(&request));
     let spec = SnapshotSpec { name: query.get("name"), note: query.get("note").unwrap_or_default(), kill: false };
+    let onto =
+        Onto { backend: query.get("backend").map(|name| backend(&name)).transpose()?, image: query.get("image") };
     // What an archive may hold is bounded where it is unpacked.
     let archive = Slow::new(Incoming::new(request.into_body(), u64::MAX));
-    json(&shared.engine.import_snapshot(&caller, spec, archive).await?)
+    json(&shared.engine.import_snapshot(&caller, spec, onto, archive).await?)
+}
+
+fn backend(name: &str) -> Result<BackendKind, Refusal> {
+    let refused = |_| Refusal::new(ErrorCode::InvalidRequest, "`backend` names none", "native or docker");
+    serde_json::from_value(serde_json::Value::from(name)).map_err(refused)
 }

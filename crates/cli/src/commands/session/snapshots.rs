@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use engine::SnapshotSpec;
 use serde_json::{Value, json};
+use types::BackendKind;
 
 use super::files::{save, send};
 use super::{address, body, say, text};
 use crate::failure::{Failure, print_json, unheard, visible};
+use crate::options::BackendOption;
 use crate::remote::{Content, Server, encode};
 
 /// Keep the files of a session as they are, and print the snapshot's id
@@ -82,6 +84,12 @@ pub(super) struct Import {
     /// A name to find it by
     #[arg(long)]
     name: Option<String>,
+    /// Who keeps it [default: by the settings, else native]
+    #[arg(long, value_enum)]
+    backend: Option<BackendOption>,
+    /// What it stands on, where the backend is Docker
+    #[arg(long, value_name = "REF")]
+    image: Option<String>,
     /// Print the snapshot as one line of JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -195,8 +203,14 @@ impl Export {
 
 impl Import {
     pub(super) fn execute(self, server: &Server) -> Result<u8, Failure> {
-        let name = self.name.as_deref().map(|name| format!("?name={}", query(name))).unwrap_or_default();
-        let path = format!("/v1/snapshots/import{name}");
+        let backend = BackendOption::or_by_environment(self.backend)?;
+        let said = [
+            ("name", self.name.as_deref()),
+            ("backend", backend.map(BackendKind::name)),
+            ("image", self.image.as_deref()),
+        ];
+        let said = said.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", query(value?))));
+        let path = format!("/v1/snapshots/import?{}", said.collect::<Vec<_>>().join("&"));
         let made: Value = send(server, "POST", &path, &self.src)?;
         if self.json {
             print_json(&made)?;

@@ -78,6 +78,23 @@ const MASKED: &[&str] = &[
 /// What must not be written, should anybody inside ever have the right to.
 const READ_ONLY: &[&str] = &["/proc/sys"];
 
+/// What every container of an image is made from.
+pub(super) struct Stock<'a> {
+    pub(super) settings: &'a DockerSettings,
+    pub(super) known: Known,
+    pub(super) image: String,
+    pub(super) volumes: Vec<String>,
+    pub(super) own: &'a str,
+}
+
+impl Stock<'_> {
+    /// One of them.
+    pub(super) fn plan<'b>(&'b self, limits: &'b Limits, session: Option<&'b str>) -> Plan<'b> {
+        let Self { settings, known, image, volumes, own } = self;
+        Plan { settings, known, image, volumes, own, limits, session }
+    }
+}
+
 /// What a container is made from.
 pub(super) struct Plan<'a> {
     pub(super) settings: &'a DockerSettings,

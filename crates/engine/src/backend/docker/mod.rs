@@ -3,6 +3,7 @@
 //! The daemon builds the walls; `jail::contained` is the program inside that places files, runs and watches. All talk
 //! goes over the container's attached streams, so that it makes no difference where the daemon is.
 
+mod archive;
 mod close;
 mod container;
 mod daemon;
@@ -26,9 +27,11 @@ use tokio::sync::OnceCell;
 use types::{BackendKind, Layer};
 
 use super::contained::Link;
-use super::{Backend, BoxFuture, Capabilities, ImageFacts, LayerId, Place, PlaceSpec, Sandbox, SandboxSpec};
+use super::{
+    Backend, BoxFuture, Capabilities, DiskArchive, ImageFacts, LayerId, Place, PlaceSpec, Sandbox, SandboxSpec,
+};
 use crate::error::BackendError;
-use container::Plan;
+use container::{Plan, Stock};
 use daemon::{Daemon, Known};
 pub use error::DockerError;
 use held::Held;
@@ -55,7 +58,7 @@ impl Docker {
     /// The volume with our own program in it; what others left behind is removed on the way.
     async fn own(&self, known: &Known, image: &str) -> Result<&str, DockerError> {
         let made = self.own.get_or_try_init(|| async {
-            self.daemon.beside(sweep::sweep(known.client.clone()));
+            self.daemon.beside(sweep::sweep(known.client.clone(), volume::name()));
             let (client, image, name) = (known.client.clone(), image.to_owned(), volume::name());
             let under_way = self.daemon.under_way();
             self.daemon
@@ -69,22 +72,19 @@ impl Docker {
         made.await.map(String::as_str)
     }
 
-    async fn make(&self, spec: &SandboxSpec) -> Result<Container, BackendError> {
-        let image = spec.digest.as_deref().ok_or_else(|| DockerError::NoImage(String::new()))?;
+    /// Everything that a container of an image takes.
+    async fn stock(&self, image: &str) -> Result<Stock<'_>, DockerError> {
         let known = self.daemon.known().await?;
         let (facts, volumes) = self.daemon.image(image).await?;
         let own = self.own(&known, &facts.digest).await?;
-        let plan = Plan {
-            settings: &self.daemon.settings,
-            known: &known,
-            image: &facts.digest,
-            volumes: &volumes,
-            own,
-            limits: &spec.limits,
-            session: None,
-        };
-        let (link, held) = self.start_whole(&known, &plan, None).await?;
-        let mut container = Container::new(link, held, known, spec);
+        Ok(Stock { settings: &self.daemon.settings, known, image: facts.digest, volumes, own })
+    }
+
+    async fn make(&self, spec: &SandboxSpec) -> Result<Container, BackendError> {
+        let image = spec.digest.as_deref().ok_or_else(|| DockerError::NoImage(String::new()))?;
+        let stock = self.stock(image).await?;
+        let (link, held) = self.start_whole(&stock.known, &stock.plan(&spec.limits, None), None).await?;
+        let mut container = Container::new(link, held, stock.known, spec);
         // One that is made ahead of need is closed when it is known what for.
         if !spec.ahead {
             container.close().await?;
@@ -165,6 +165,10 @@ impl Backend for Docker {
 
     fn keep_only<'a>(&'a self, state: &'a Path, known: &'a [LayerId]) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(async { Ok(self.tidy_snapshots(state, known).await?) })
+    }
+
+    fn archive<'a>(&'a self, layer: &'a LayerId) -> BoxFuture<'a, Result<DiskArchive, BackendError>> {
+        Box::pin(self.archive_of_snapshot(layer))
     }
 
     fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Result<ImageFacts, BackendError>> {

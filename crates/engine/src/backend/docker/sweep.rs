@@ -4,16 +4,20 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
-use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
+use bollard::query_parameters::{
+    ListContainersOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
+};
 
 use super::daemon::{LABEL, is_orphan};
 
 /// How long whoever made a container that does not run may take to start or remove it, wherever they are.
 const MOST_SECONDS: i64 = 600;
 
-/// Removes containers of processes that are gone. Containers end with whoever made them; this takes their remains.
-pub(super) async fn sweep(client: bollard::Docker) {
+/// Removes containers of processes that are gone, and volumes of other versions of ours. Containers end with whoever made
+/// them; this takes their remains.
+pub(super) async fn sweep(client: bollard::Docker, own: String) {
     let filters = HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])]);
+    let volumes = ListVolumesOptions { filters: Some(filters.clone()) };
     let options = ListContainersOptions { all: true, filters: Some(filters), ..ListContainersOptions::default() };
     // A daemon that cannot tell now is asked again by the next start.
     let Ok(containers) = client.list_containers(Some(options)).await else { return };
@@ -21,6 +25,11 @@ pub(super) async fn sweep(client: bollard::Docker) {
         let Some(id) = container.id else { continue };
         let options = RemoveContainerOptions { force: true, v: true, ..RemoveContainerOptions::default() };
         drop(client.remove_container(&id, Some(options)).await);
+    }
+    let Ok(found) = client.list_volumes(Some(volumes)).await else { return };
+    for volume in found.volumes.unwrap_or_default().into_iter().filter(|volume| volume.name != own) {
+        // One that somebody uses is refused. Who was about to use it fills it anew.
+        drop(client.remove_volume(&volume.name, None::<RemoveVolumeOptions>).await);
     }
 }
 

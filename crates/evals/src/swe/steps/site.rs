@@ -136,7 +136,7 @@ impl Site {
     /// Makes the sandbox.
     pub async fn open(engine: &Arc<Engine>, caller: &Caller, ground: Ground) -> Result<Self, SweError> {
         let spec = SessionSpec {
-            backend: ground.backend,
+            backend: Some(ground.backend),
             image: ground.image,
             from: ground.from,
             limits: ground.limits,

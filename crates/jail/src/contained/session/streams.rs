@@ -1,6 +1,5 @@
 //! The streams of one program of a session.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
@@ -9,6 +8,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::contained::Engine;
+use crate::contained::input::Input;
 use crate::contained::wire::{FrameKind, MOST_OUTPUT, Report, addressed};
 use crate::wire::ProcessId;
 
@@ -17,14 +17,10 @@ const PIECE: usize = 16 << 10;
 
 /// Our ends of a program's streams.
 pub(super) struct Streams {
-    stdin: Option<Rc<OwnedFd>>,
+    input: Input<Rc<OwnedFd>>,
     stdout: Option<Rc<OwnedFd>>,
     stderr: Option<Rc<OwnedFd>>,
     kind: Kind,
-    /// Input that it has not taken yet.
-    waiting: VecDeque<u8>,
-    /// Whether more input will come.
-    more: bool,
     /// Bytes of output that the engine takes before it has passed on any.
     room: usize,
     /// Whether the end of its output was told.
@@ -50,12 +46,10 @@ impl Streams {
     /// Our ends, and the program's. A terminal comes later, from the program's parent.
     pub(super) fn new(terminal: bool) -> Result<(Self, Vec<OwnedFd>), Errno> {
         let none = Self {
-            stdin: None,
+            input: Input::new(None)?,
             stdout: None,
             stderr: None,
             kind: if terminal { Kind::Terminal(None) } else { Kind::Pipes },
-            waiting: VecDeque::new(),
-            more: true,
             room: MOST_OUTPUT,
             told: false,
         };
@@ -65,18 +59,20 @@ impl Streams {
         let (stdin_read, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
-        for ours in [&stdin, &stdout, &stderr] {
+        for ours in [&stdout, &stderr] {
             rustix::io::ioctl_fionbio(ours, true)?;
         }
-        let [stdin, stdout, stderr] = [stdin, stdout, stderr].map(|fd| Some(Rc::new(fd)));
-        Ok((Self { stdin, stdout, stderr, ..none }, vec![stdin_read, stdout_write, stderr_write]))
+        let input = Input::new(Some(Rc::new(stdin)))?;
+        let [stdout, stderr] = [stdout, stderr].map(|fd| Some(Rc::new(fd)));
+        Ok((Self { input, stdout, stderr, ..none }, vec![stdin_read, stdout_write, stderr_write]))
     }
 
     /// Takes our end of its terminal.
     pub(super) fn connect(&mut self, terminal: OwnedFd) -> Result<(), Errno> {
         rustix::io::ioctl_fionbio(&terminal, true)?;
         let terminal = Rc::new(terminal);
-        (self.stdin, self.stdout) = (Some(Rc::clone(&terminal)), Some(Rc::clone(&terminal)));
+        self.input.connect(Rc::clone(&terminal));
+        self.stdout = Some(Rc::clone(&terminal));
         self.kind = Kind::Terminal(Some(terminal));
         Ok(())
     }
@@ -86,11 +82,10 @@ impl Streams {
         &self,
         process: ProcessId,
     ) -> impl Iterator<Item = (ProcessId, Source, BorrowedFd<'_>, i16)> + '_ {
-        let input = self.stdin.as_ref().filter(|_| !self.waiting.is_empty());
         let hears = self.room > 0;
         let (stdout, stderr) = (self.stdout.as_ref().filter(|_| hears), self.stderr.as_ref().filter(|_| hears));
         [
-            input.map(|fd| (process, Source::In, fd.as_fd(), libc::POLLOUT)),
+            self.input.wanting().map(|fd| (process, Source::In, fd, libc::POLLOUT)),
             stdout.map(|fd| (process, Source::Out, fd.as_fd(), libc::POLLIN)),
             stderr.map(|fd| (process, Source::Err, fd.as_fd(), libc::POLLIN)),
         ]
@@ -119,8 +114,8 @@ impl Streams {
     /// More input has come, or its end.
     pub(super) fn input(&mut self, process: ProcessId, content: Option<&[u8]>) -> Result<(), Errno> {
         match content {
-            Some(content) => self.waiting.extend(content),
-            None => self.more = false,
+            Some(content) => self.input.push(content),
+            None => self.input.end(),
         }
         self.feed(process)
     }
@@ -149,7 +144,7 @@ impl Streams {
 
     /// Whether nothing will come of them any more.
     pub(super) fn are_over(&self) -> bool {
-        self.told && self.stdin.is_none()
+        self.told && self.input.is_closed()
     }
 
     /// Gives the program what it takes, and tells the engine how much that was.
@@ -157,31 +152,10 @@ impl Streams {
         if let Kind::Terminal(None) = self.kind {
             return Ok(());
         }
-        let mut took = 0;
-        while let (Some(stdin), false) = (&self.stdin, self.waiting.is_empty()) {
-            match rustix::io::write(stdin, self.waiting.as_slices().0) {
-                Ok(n) => {
-                    self.waiting.drain(..n);
-                    took += n;
-                }
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                // It has closed its input: whatever comes is taken and thrown away.
-                Err(_) => self.stdin = None,
-            }
+        match self.input.feed() {
+            0 => Ok(()),
+            bytes => Engine::report(&Report::Fed { process, bytes }),
         }
-        if self.stdin.is_none() {
-            took += self.waiting.len();
-            self.waiting.clear();
-        }
-        if self.waiting.is_empty() && !self.more {
-            self.stdin = None;
-        }
-        if took > 0 {
-            let bytes = u32::try_from(took).unwrap_or(u32::MAX);
-            Engine::report(&Report::Fed { process, bytes })?;
-        }
-        Ok(())
     }
 
     fn tell_end(&mut self, process: ProcessId) -> Result<(), Errno> {
@@ -192,7 +166,7 @@ impl Streams {
         self.told = true;
         if let Kind::Terminal(_) = self.kind {
             // Nobody is left at it. What reads a pipe may have closed its outputs alone.
-            self.stdin = None;
+            self.input.close();
         }
         Engine::report(&Report::Over(process))
     }

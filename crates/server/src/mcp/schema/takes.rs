@@ -77,7 +77,7 @@ fn common() -> Value {
         "review": { "type": "boolean", "description": "Let a model review the program first, if one is set up" },
         "collect": texts("Globs of files to return with their content, such as out/*.csv or **"),
         "image": { "type": ["string", "null"], "description": "An imported image to run in" },
-        "backend": { "enum": ["native", "docker", "e2b"], "default": "native" },
+        "backend": { "enum": ["native", "docker", "e2b"], "description": "By the settings of the server if absent." },
         "cold": { "type": "boolean", "description": "Start a fresh interpreter even if one waits" },
     })
 }
@@ -179,7 +179,7 @@ pub(in crate::mcp) fn session_create() -> Value {
         "env": environment(),
         "from": { "type": ["string", "null"], "description": "A snapshot to begin with" },
         "image": { "type": ["string", "null"], "description": "An imported image to begin with" },
-        "backend": { "enum": ["native", "docker", "e2b"], "default": "native" },
+        "backend": { "enum": ["native", "docker", "e2b"], "description": "By the settings of the server if absent." },
         "metadata": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Words of your own" },
     });
     input(properties, &[])

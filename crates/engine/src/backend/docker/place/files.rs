@@ -268,14 +268,7 @@ impl PlaceFiles for ContainerFiles {
     }
 
     fn list<'a>(&'a self, path: &'a GuestPath, depth: u32) -> BoxFuture<'a, Result<Vec<FileEntry>, FileError>> {
-        Box::pin(async move {
-            about(path, Self::list(self, path, depth).await).map_err(|error| match error {
-                FileError::Io { path, source } if source.kind() == io::ErrorKind::FileTooLarge => {
-                    FileError::TooMany { path, most: jail::inside::MOST_ENTRIES }
-                }
-                other => other,
-            })
-        })
+        Box::pin(async move { Self::list(self, path, depth).await.map_err(|error| FileError::of_list(path, error)) })
     }
 
     fn read<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<FileContentStream, FileError>> {

@@ -18,15 +18,15 @@ use types::{Isolation, Layer, Usage};
 
 use self::files::ContainerFiles;
 use self::lane::Lane;
-use super::container::Plan;
+use super::archive::archive_of;
 use super::daemon::{Known, LABEL};
 use super::error::DockerError;
 use super::held::Held;
 use super::{Docker, layers, sockets, volume};
 use crate::backend::contained::{Link, check_walls};
 use crate::backend::{
-    BoxFuture, Gone, LayerId, Origin, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec, Snapshotted,
-    Writers, explain, milliseconds, named, wire,
+    BoxFuture, DiskArchive, Gone, LayerId, Origin, Place, PlaceFiles, PlaceSpec, PlaceUsage, Process, ProcessSpec,
+    Snapshotted, Writers, explain, milliseconds, named, wire,
 };
 use crate::error::BackendError;
 
@@ -66,21 +66,11 @@ impl Docker {
                 digest.to_owned()
             }
         };
-        let known = self.daemon.known().await?;
-        let (facts, volumes) = self.daemon.image(&image).await?;
-        let own = self.own(&known, &facts.digest).await?;
-        let plan = Plan {
-            settings: &self.daemon.settings,
-            known: &known,
-            image: &facts.digest,
-            volumes: &volumes,
-            own,
-            limits: &spec.limits,
-            session: Some(&spec.id),
-        };
+        let stock = self.stock(&image).await?;
         let folders = (spec.origin == Origin::Nothing).then(volume::folders);
-        let (link, held) = self.start_whole(&known, &plan, folders).await?;
-        DockerPlace::open(link, held, &known, spec).await
+        let plan = stock.plan(&spec.limits, Some(&spec.id));
+        let (link, held) = self.start_whole(&stock.known, &plan, folders).await?;
+        DockerPlace::open(link, held, &stock.known, spec).await
     }
 }
 
@@ -285,6 +275,10 @@ impl Place for DockerPlace {
             };
             Ok(Snapshotted { layer, layers: Vec::new(), bytes: Some(grown), goes_on: true })
         })
+    }
+
+    fn archive(&self) -> BoxFuture<'_, Result<DiskArchive, BackendError>> {
+        Box::pin(async { Ok(archive_of(Arc::clone(&self.held))) })
     }
 
     fn isolation(&self) -> Isolation {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jail::contained::{FrameKind, Order, addressed};
-use jail::{CWD_STEP, ProcessId, ProcessOrder, SessionOrder};
+use jail::{ProcessId, SessionOrder};
 use tokio::sync::{Semaphore, mpsc};
 use types::Layer;
 
@@ -23,41 +23,23 @@ impl Lane {
         if spec.user == GuestUser::Root {
             return Err(BackendError::Lacks { what: "user `root`" });
         }
-        let name = spec.argv.first().cloned().unwrap_or_default();
         let (process, Expected { started, over }) = self.board.expect();
-        let terminal = match spec.connection {
-            Connection::Terminal(size) => Some((size.columns, size.rows)),
-            Connection::Pipes | Connection::NoInput => None,
-        };
-        let cwd = spec.cwd.clone();
-        let order = ProcessOrder {
-            process,
-            programs: spec.programs,
-            argv: spec.argv,
-            env: spec.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
-            cwd: spec.cwd.as_str().to_owned(),
-            user: spec.user.number(),
-            terminal,
-            wall: spec.wall.map(|wall| u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)),
-        };
+        let connection = spec.connection;
+        let (order, called) = spec.ordered(process);
+        let terminal = order.terminal.is_some();
         let (pieces, room) = self.expect(process);
         let ordered = self.order(&Order::Session(SessionOrder::Start(order)));
         if ordered.is_err() {
             self.forget(process);
         }
         ordered?;
-        if spec.connection == Connection::NoInput {
+        if connection == Connection::NoInput {
             self.send(addressed(FrameKind::End, process, &[]))?;
         }
-        let pid = match started.await {
-            Ok(Ok((pid, _))) => pid,
-            Ok(Err(trouble)) if trouble.step == CWD_STEP => return Err(BackendError::Cwd(cwd)),
-            Ok(Err(trouble)) => return Err(explain(trouble, &name)),
-            Err(_) => return Err(BackendError::PlaceGone),
-        };
+        let (pid, _) = called.started(started).await?;
         let (tell, output) = mpsc::channel(QUEUE);
         tokio::spawn(pass_on(Arc::clone(self), process, pieces, tell));
-        let input = (spec.connection != Connection::NoInput).then(|| {
+        let input = (connection != Connection::NoInput).then(|| {
             let (input, pieces) = mpsc::channel(QUEUE);
             tokio::spawn(feed(Arc::clone(self), process, pieces, room));
             input
@@ -69,9 +51,9 @@ impl Lane {
             output,
             ended: Box::pin(async move {
                 let (end, cost) = over.await.map_err(|_| BackendError::PlaceGone)?;
-                Ended::new(end, cost, layers).map_err(|trouble| explain(trouble, &name))
+                Ended::new(end, cost, layers).map_err(|trouble| explain(trouble, &called.name))
             }),
-            control: Arc::new(Handle { lane: Arc::clone(self), process, terminal: terminal.is_some() }),
+            control: Arc::new(Handle { lane: Arc::clone(self), process, terminal }),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use jail::GuestIds;
-use jail::inside::{Files, MOST_ENTRIES};
+use jail::inside::Files;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 use types::GuestPath;
@@ -37,11 +37,21 @@ impl NativeFiles {
         path: &GuestPath,
         act: impl FnOnce(&Files, &GuestPath) -> io::Result<T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, FileError>> {
+        self.told(path, act, FileError::from_io)
+    }
+
+    /// The same with a failure told in other words.
+    fn told<T: Send + 'static>(
+        &self,
+        path: &GuestPath,
+        act: impl FnOnce(&Files, &GuestPath) -> io::Result<T> + Send + 'static,
+        tell: fn(&GuestPath, io::Error) -> FileError,
+    ) -> BoxFuture<'static, Result<T, FileError>> {
         let (files, path) = (self.0.clone(), path.clone());
         Box::pin(async move {
             let asked = path.clone();
             let done = tokio::task::spawn_blocking(move || act(&files, &asked)).await;
-            done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| FileError::from_io(&path, error))
+            done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| tell(&path, error))
         })
     }
 }
@@ -52,16 +62,8 @@ impl PlaceFiles for NativeFiles {
     }
 
     fn list<'a>(&'a self, path: &'a GuestPath, depth: u32) -> BoxFuture<'a, Result<Vec<FileEntry>, FileError>> {
-        let listed = self.away(path, move |files, path| files.list(path, depth.max(1)));
-        Box::pin(async move {
-            let listed = listed.await.map(|entries| entries.into_iter().map(FileEntry::from).collect());
-            listed.map_err(|error| match error {
-                FileError::Io { path, source } if source.kind() == io::ErrorKind::FileTooLarge => {
-                    FileError::TooMany { path, most: MOST_ENTRIES }
-                }
-                other => other,
-            })
-        })
+        let listed = self.told(path, move |files, path| files.list(path, depth.max(1)), FileError::of_list);
+        Box::pin(async move { Ok(listed.await?.into_iter().map(FileEntry::from).collect()) })
     }
 
     fn read<'a>(&'a self, path: &'a GuestPath) -> BoxFuture<'a, Result<FileContentStream, FileError>> {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use jail::{CWD_STEP, ProcessId, ProcessOrder, SandboxId, SessionOrder};
+use jail::{ProcessId, SandboxId, SessionOrder};
 use rustix::fs::{Gid, OFlags, Uid, fchown, fcntl_getfl, fcntl_setfl};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
@@ -17,7 +17,7 @@ use super::{Link, NativePlace};
 use crate::backend::board::{Board, Expected};
 use crate::backend::native::link::Finished;
 use crate::backend::native::{ended, new_pipe, reader};
-use crate::backend::{Connection, Control, Process, ProcessSpec, Stream, TerminalSize, explain};
+use crate::backend::{Connection, Control, Process, ProcessSpec, Stream, TerminalSize};
 use crate::error::BackendError;
 
 /// Pieces of output or input that wait for a reader.
@@ -36,33 +36,13 @@ impl NativePlace {
     pub(super) async fn start_process(&self, spec: ProcessSpec) -> Result<Process, BackendError> {
         let owner = self.owner(spec.user).ok_or(BackendError::Lacks { what: "user `root`" })?;
         let (streams, theirs) = self.streams(spec.connection, owner)?;
-        let name = spec.argv.first().cloned().unwrap_or_default();
         let (process, Expected { started, over }) = self.board.expect();
-        let terminal = match spec.connection {
-            Connection::Terminal(size) => Some((size.columns, size.rows)),
-            Connection::Pipes | Connection::NoInput => None,
-        };
-        let cwd = spec.cwd.clone();
-        let order = ProcessOrder {
-            process,
-            programs: spec.programs,
-            argv: spec.argv,
-            env: spec.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
-            cwd: spec.cwd.as_str().to_owned(),
-            user: spec.user.number(),
-            terminal,
-            wall: spec.wall.map(|wall| u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)),
-        };
+        let (order, called) = spec.ordered(process);
         let fds: Vec<BorrowedFd<'_>> = theirs.iter().map(AsFd::as_fd).collect();
         self.link.order(self.id, SessionOrder::Start(order), &fds)?;
         drop(fds);
         drop(theirs);
-        let (pid, master) = match started.await {
-            Ok(Ok(started)) => started,
-            Ok(Err(trouble)) if trouble.step == CWD_STEP => return Err(BackendError::Cwd(cwd)),
-            Ok(Err(trouble)) => return Err(explain(trouble, &name)),
-            Err(_) => return Err(BackendError::PlaceGone),
-        };
+        let (pid, master) = called.started(started).await?;
         let (input, output, master) = connect(streams, master)?;
         let layers: Vec<Layer> = self.layers.clone();
         let control =
@@ -73,7 +53,7 @@ impl NativePlace {
             output,
             ended: Box::pin(async move {
                 let (end, cost) = over.await.map_err(|_| BackendError::PlaceGone)?;
-                ended(Finished::Ended { end, cost, layers }, &name)
+                ended(Finished::Ended { end, cost, layers }, &called.name)
             }),
             control: Arc::new(control),
         })
