@@ -8,12 +8,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{folder, json, saggar, text};
+use common::{folder, json, saggar, scratch, text};
 
 /// Runs `saggar` at the end of a shell line that changes something first.
 fn after(preparation: &str, args: &str) -> Output {
     let line = format!("{preparation}; exec {} {args}", env!("CARGO_BIN_EXE_saggar"));
-    Command::new("bash").args(["-c", &line]).env("SAGGAR_HOME", folder("surroundings-state")).output().unwrap()
+    Command::new("bash").args(["-c", &line]).env("SAGGAR_HOME", scratch("surroundings-state")).output().unwrap()
 }
 
 #[test]
