@@ -53,7 +53,7 @@ pub(crate) struct Lease {
     pub(crate) refill: Option<Refill>,
 }
 
-/// Fills a shelf when it is dropped, or a little later: while a short run goes on, nothing is made beside it.
+/// Fills a shelf when it is dropped, or a little later: while a short run goes on alone, nothing is made beside it.
 pub(crate) struct Refill {
     _dropped: oneshot::Sender<()>,
     _lent: Arc<()>,
@@ -136,13 +136,16 @@ impl Pool {
 
     fn refill_later(self: &Arc<Self>, kind: Kind) -> Refill {
         let (sender, dropped) = oneshot::channel::<()>();
+        // Beside other runs nothing is gained by waiting: they keep the processors busy anyway, and the next is near.
+        let waits = if Arc::strong_count(&self.lent) > 1 { Duration::ZERO } else { SHORT };
+        let lent = Arc::clone(&self.lent);
         let pool = Arc::clone(self);
         tokio::spawn(async move {
             // Either way it is time.
-            drop(tokio::time::timeout(SHORT, dropped).await);
+            drop(tokio::time::timeout(waits, dropped).await);
             pool.refill(&kind);
         });
-        Refill { _dropped: sender, _lent: Arc::clone(&self.lent) }
+        Refill { _dropped: sender, _lent: lent }
     }
 
     /// Fills a shelf up again, beside whatever goes on.

@@ -23,8 +23,12 @@ use super::{Judge, Judged};
 const MOST_LINE: u64 = 256 << 20;
 /// Before the next try, where nobody says.
 const SOON: Duration = Duration::from_secs(1);
-/// Lines under way or waiting for one before them, for each job.
+/// Lines under way or waiting for one before them, for each job; as many more if they are short, so that a slow task
+/// holds up nobody but itself.
 const AHEAD: usize = 8;
+const MORE_AHEAD: usize = 128;
+/// What counts as short: so many bytes of lines in all.
+const SHORT: u64 = 8 << 20;
 
 /// Why a batch could not go on. A bad line is a line of the output, never one of these.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +109,7 @@ pub async fn batch(
     let mut under_way: VecDeque<(u64, Judging)> = VecDeque::new();
     let (mut number, mut open) = (0, true);
     while open || !under_way.is_empty() {
-        let full = under_way.len() >= jobs.max(1) * AHEAD;
+        let full = is_full(&under_way, jobs.max(1));
         tokio::select! {
             line = lines.recv(), if open && !full => {
                 let Some(line) = line else {
@@ -138,6 +142,12 @@ pub async fn batch(
     }
     sink.flush()?;
     Ok(tally.summary())
+}
+
+fn is_full(under_way: &VecDeque<(u64, Judging)>, jobs: usize) -> bool {
+    let count = under_way.len();
+    count >= jobs * MORE_AHEAD
+        || count >= jobs * AHEAD && under_way.iter().map(|(bytes, _)| bytes).sum::<u64>() >= SHORT
 }
 
 /// The first line under way, once it is judged. Lines after it wait for it: they are written in order.
@@ -248,9 +258,9 @@ struct Failed<'a> {
 }
 
 async fn judge_text(judge: &Judge, gate: &Arc<Semaphore>, text: &str) -> Result<Judged, JudgeError> {
+    let task = Task::from_any(text)?;
     // Never closed.
     let mut turn = Arc::clone(gate).acquire_owned().await.ok();
-    let task = Task::from_any(text)?;
     let task_id = Some(task.task_id.clone().unwrap_or_default());
     loop {
         match judge.judge_as(id_of(text), &task, turn.take()).await {
