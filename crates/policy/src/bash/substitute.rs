@@ -58,10 +58,12 @@ impl Walker<'_, '_> {
         let Some(text) = text else { return vec![None] };
         self.sink.text(&text, word.at);
         if splits {
-            let more = self.variables.get("IFS").cloned().flatten().unwrap_or_default();
+            let owned = |word: &str| Some(word.to_owned());
+            let Some(Some(more)) = self.variables.get("IFS") else {
+                return text.split_ascii_whitespace().take(MOST_WORDS).map(owned).collect();
+            };
             let between = |c: char| c.is_ascii_whitespace() || more.contains(c);
-            let words = text.split(between).filter(|word| !word.is_empty());
-            return words.take(MOST_WORDS).map(|word| Some(word.to_owned())).collect();
+            return text.split(between).filter(|word| !word.is_empty()).take(MOST_WORDS).map(owned).collect();
         }
         if !word.quoted && text.contains('{') && text.len() <= MOST_TEXT {
             return expand::braces(&text).into_iter().map(Some).collect();

@@ -385,7 +385,7 @@ impl<'s, 'k> Walker<'s, 'k> {
             self.invoke(&name, &body, words.get(1..).unwrap_or_default());
             return Some(Known { name, reads_program: false, says: None });
         }
-        if let Some(meant) = written.and_then(|name| self.aliases.remove(name)) {
+        if let Some(meant) = written.filter(|_| !self.aliases.is_empty()).and_then(|name| self.aliases.remove(name)) {
             // An alias is not one again in what it stands for.
             let meant = meant.split_whitespace().map(|word| Some(word.to_owned()));
             let words: Vec<Option<String>> = meant.chain(words.iter().skip(1).cloned()).collect();
@@ -420,10 +420,11 @@ impl<'s, 'k> Walker<'s, 'k> {
                 None => self.sink.shape(Shape::CodeFromText, &name, at),
             }
         }
-        if let (Some(language), Some(text)) = (command::language_of(&name), self.piped.clone())
+        if let Some(text) = &self.piped
+            && let Some(language) = command::language_of(&name)
             && command::reads_program(&name, rest)
         {
-            self.sink.inner(language, &text, at);
+            self.sink.inner(language, text, at);
         }
         self.targets(&name, rest, at);
         self.keeps(&name, rest);
