@@ -1,6 +1,8 @@
 //! Rules by what they match, so that a fact costs a look-up and not a walk through the table.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use types::Severity;
 
 use crate::imports::whole_and_above;
 use crate::rule::{Match, Names, Rule, Shape};
@@ -24,13 +26,24 @@ pub(crate) struct Index<'r> {
     below: HashMap<(Kind, &'r str), Vec<usize>>,
     texts: Vec<(String, usize)>,
     shapes: HashMap<Shape, usize>,
+    /// The last parts of names that are critical.
+    lasts: HashSet<&'r str>,
 }
 
 impl<'r> Index<'r> {
     pub(crate) fn new(rules: &'r [Rule]) -> Self {
-        let mut index =
-            Self { rules, names: HashMap::new(), below: HashMap::new(), texts: Vec::new(), shapes: HashMap::new() };
+        let mut index = Self {
+            rules,
+            names: HashMap::new(),
+            below: HashMap::new(),
+            texts: Vec::new(),
+            shapes: HashMap::new(),
+            lasts: HashSet::new(),
+        };
         for (number, rule) in rules.iter().enumerate() {
+            if let (Match::Name(names), Severity::Critical) = (&rule.matches, rule.severity) {
+                index.lasts.extend(names.iter().filter_map(|name| name.rsplit('.').next()));
+            }
             match &rule.matches {
                 Match::Import(names) => index.add(Kind::Import, names, number),
                 Match::Name(names) => index.add(Kind::Name, names, number),
@@ -84,6 +97,16 @@ impl<'r> Index<'r> {
 
     pub(crate) fn knows(&self, kind: Kind, name: &str) -> bool {
         self.names.contains_key(&(kind, name))
+    }
+
+    /// Whether a name may end like this that is critical.
+    pub(crate) fn may_be_critical(&self, last: &str) -> bool {
+        self.lasts.contains(last)
+    }
+
+    pub(crate) fn is_critical(&self, name: &str) -> bool {
+        let rules = self.names.get(&(Kind::Name, name)).into_iter().flatten().filter_map(|n| self.rules.get(*n));
+        rules.into_iter().any(|rule| rule.severity == Severity::Critical)
     }
 
     pub(crate) fn find_texts(&self, lower: &str) -> Vec<&'r Rule> {

@@ -9,6 +9,7 @@ mod bounded;
 mod check;
 mod command;
 mod decode;
+mod escape;
 mod imports;
 mod index;
 mod javascript;

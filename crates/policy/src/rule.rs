@@ -89,6 +89,8 @@ pub enum Shape {
     DynamicImport,
     /// Which attribute of a sensitive module is used is chosen at run time.
     DynamicName,
+    /// What is called of a sensitive module is chosen at run time.
+    DynamicCall,
     /// A loop that nothing ends.
     EndlessLoop,
     /// A loop of very many turns.

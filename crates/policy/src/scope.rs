@@ -17,6 +17,8 @@ struct Scope<'a> {
     kind: Kind,
     bound: Vec<&'a str>,
     globals: HashSet<&'a str>,
+    /// Names of a function around this one.
+    outer: Vec<&'a str>,
 }
 
 /// All names that can be seen. A look-up costs the same however deep the code is nested.
@@ -30,12 +32,12 @@ pub(crate) struct Scopes<'a> {
 
 impl<'a> Scopes<'a> {
     pub(crate) fn new() -> Self {
-        let module = Scope { kind: Kind::Module, bound: Vec::new(), globals: HashSet::new() };
+        let module = Scope { kind: Kind::Module, bound: Vec::new(), globals: HashSet::new(), outer: Vec::new() };
         Self { stack: vec![module], names: HashMap::new(), certain: HashSet::new() }
     }
 
     pub(crate) fn enter(&mut self, kind: Kind) {
-        self.stack.push(Scope { kind, bound: Vec::new(), globals: HashSet::new() });
+        self.stack.push(Scope { kind, bound: Vec::new(), globals: HashSet::new(), outer: Vec::new() });
     }
 
     pub(crate) fn leave(&mut self) {
@@ -63,6 +65,18 @@ impl<'a> Scopes<'a> {
         if let Some(scope) = self.stack.last_mut() {
             scope.globals.insert(name);
         }
+    }
+
+    /// `nonlocal x`: from here on that of a function around this one.
+    pub(crate) fn declare_outer(&mut self, name: &'a str) {
+        if let Some(scope) = self.stack.last_mut().filter(|scope| scope.outer.len() < 32) {
+            scope.outer.push(name);
+        }
+    }
+
+    /// Whether what is bound to this name here is found in another function.
+    pub(crate) fn is_elsewhere(&self, name: &str) -> bool {
+        self.stack.last().is_some_and(|scope| scope.outer.contains(&name))
     }
 
     /// Adds what a name may mean in this scope. Nothing known is still a binding: the name is this code's own.

@@ -162,6 +162,16 @@ impl<'a> Sink<'a> {
         self.index.knows(Kind::Name, path) || self.index.knows(Kind::Call, path)
     }
 
+    /// Whether this path is one of the worst.
+    pub(crate) fn is_critical(&self, path: &str) -> bool {
+        self.index.is_critical(path)
+    }
+
+    /// Whether one of the worst may end like this.
+    pub(crate) fn may_be_critical(&self, last: &str) -> bool {
+        self.index.may_be_critical(last)
+    }
+
     fn tell(&mut self, kind: Kind, name: &str, at: usize) {
         if self.quiet {
             return;

@@ -327,16 +327,39 @@ fn bash() -> Vec<String> {
     shapes
 }
 
+/// Modules that go out of sight.
+fn python_out_of_sight() -> Vec<String> {
+    ["f(os)\nx.system\n", "f(os)\nx['system']\ngetattr(os,y)()\n", "vars(os).items()\n[os,os]\n"].map(filled).into()
+}
+
+/// Words that go from one command to another.
+fn bash_given() -> Vec<String> {
+    vec![
+        // What is walked twice at each level is walked for ever.
+        nearly(Language::Bash, "echo ", ("$(:; cat <<< ", "x", ")"), "\n"),
+        nearly(Language::Bash, "", ("{ read x; cat; } <<< $(:; ", "x", ")"), "\n"),
+        nearly(Language::Bash, "x=1; if a; then x=2; fi; echo $x", ("$(echo $x ", "x", ")"), "\n"),
+        filled("f() { \"$@\"; }; f a b; f a\n"),
+        filled("f() { f \"$@\"; }; g() { f \"$@\"; }; g a\n"),
+        format!("f() {{ {} }}\n{}", "\"$@\"; ".repeat(100), filled("f a b\n")),
+        filled("x=$(curl a); eval \"$x\"; curl a -o b; sh b\n"),
+        filled("a rm rm rm -r -f\n"),
+        filled("a[$i]=b; a[$j]=c; ${a[1]} ${a[@]:1}\n"),
+        filled("/bin/*[a-z]*?*[b]* x\n"),
+        filled("echo a | while read x; do $x; done\n"),
+    ]
+}
+
 #[test]
 fn no_shape_takes_more_than_its_time() {
     let _turn = TURN.lock().unwrap();
     let options = Options { policy: Policy::Guard, ..Options::default() };
     let mut slow = Vec::new();
     for (language, shapes) in [
-        (Language::Python, python()),
+        (Language::Python, [python(), python_out_of_sight()].concat()),
         (Language::JavaScript, javascript(Language::JavaScript)),
         (Language::TypeScript, javascript(Language::TypeScript)),
-        (Language::Bash, bash()),
+        (Language::Bash, [bash(), bash_given()].concat()),
     ] {
         let mut worst = (Duration::ZERO, String::new());
         for shape in &shapes {

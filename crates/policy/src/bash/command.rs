@@ -37,7 +37,38 @@ const WRAPPERS: &[(&str, usize, &[&str])] = &[
     ("unshare", 0, &[]),
     ("unbuffer", 0, &[]),
     ("coproc", 0, &[]),
+    ("runuser", 0, &["-u", "-g", "-G"]),
+    ("setpriv", 0, &["--reuid", "--regid", "--groups", "--inh-caps", "--bounding-set"]),
+    ("taskset", 1, &[]),
+    ("chrt", 1, &[]),
+    ("prlimit", 0, &["-p", "--pid"]),
+    ("systemd-run", 0, &["-p", "-u", "--unit", "--property"]),
+    ("fakeroot", 0, &[]),
 ];
+
+/// Programs that a pattern may mean.
+const MEANT: &[&str] = &["rm", "dd", "mkfs", "shred", "wipefs", "bash", "sh", "dash", "python3", "curl", "wget", "nc"];
+
+/// The program that a pattern in place of a name means: `/bin/r?`.
+pub(super) fn meant(name: &str) -> Option<&'static str> {
+    let is_pattern = name.contains(['?', '*', '[']) && name.len() <= 32;
+    MEANT.iter().copied().find(|meant| is_pattern && fits(name.as_bytes(), meant.as_bytes()))
+}
+
+/// Whether a name fits a pattern of `?`, `*` and `[ ]`.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => (0..=name.len()).any(|skip| fits(rest, &name[skip..])),
+        (Some((b'?', rest)), Some((_, name))) => fits(rest, name),
+        (Some((b'[', rest)), Some((first, name))) => match rest.iter().position(|byte| *byte == b']') {
+            Some(end) => (rest[..end].contains(first) || rest[..end].contains(&b'-')) && fits(&rest[end + 1..], name),
+            None => false,
+        },
+        (Some((a, rest)), Some((b, name))) => a == b && fits(rest, name),
+        _ => false,
+    }
+}
 
 /// The words of the program that is really started.
 pub(super) fn unwrap(words: &[Option<String>]) -> &[Option<String>] {
@@ -101,9 +132,32 @@ pub(super) fn code_of(name: &str, rest: &[Option<String>]) -> Option<(Language, 
         "node" | "nodejs" | "bun" => (Language::JavaScript, &["-e", "--eval", "-p", "--print", "-pe"]),
         _ => return None,
     };
-    let is_flag = |word: &Option<String>| word.as_ref().is_some_and(|word| wanted.contains(&word.as_str()));
-    let place = rest.iter().position(is_flag)?;
-    Some((language, rest.get(place + 1).cloned().flatten()))
+    for (place, word) in rest.iter().enumerate() {
+        let Some(word) = word.as_deref() else { continue };
+        let next = || rest.get(place + 1).cloned().flatten();
+        if wanted.contains(&word) {
+            return Some((language, next()));
+        }
+        // `-m timeit code`
+        if language == Language::Python && word == "-m" {
+            let runs = next().is_some_and(|module| module == "timeit");
+            let code = rest.iter().skip(place + 2).flatten().filter(|word| !word.starts_with('-')).cloned();
+            return runs.then(|| (language, Some(code.collect::<Vec<_>>().join("\n"))));
+        }
+        if let Some(code) = word.strip_prefix("--eval=").or_else(|| word.strip_prefix("--print=")) {
+            return Some((language, Some(code.to_owned())));
+        }
+        // `-Sc code`, `-ccode`
+        if let (Language::Python, Some(flags)) = (language, word.strip_prefix('-')) {
+            let own = flags.find(|c: char| !"bBdEhiIOPqRsSuvVx".contains(c)).unwrap_or(flags.len());
+            if let Some(code) = flags.get(own..).and_then(|rest| rest.strip_prefix('c')) {
+                return Some((language, if code.is_empty() { next() } else { Some(code.to_owned()) }));
+            }
+        } else {
+            break;
+        }
+    }
+    None
 }
 
 /// The language of what an interpreter reads from its standard input, if it is no shell.

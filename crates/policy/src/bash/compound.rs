@@ -1,5 +1,7 @@
 //! Commands that hold other commands.
 
+use std::rc::Rc;
+
 use super::parse::{Parser, Wrong};
 use super::tree::{Command, List, Pipeline, What, Word};
 
@@ -190,7 +192,7 @@ impl Parser<'_> {
         if matches!(body.what, What::Simple { .. }) {
             return Err(Wrong::at(body.at, "the body of a function must be in braces"));
         }
-        Ok(What::Function { name, body: Box::new(body) })
+        Ok(What::Function { name, body: Rc::new(body) })
     }
 }
 

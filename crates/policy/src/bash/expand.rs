@@ -15,17 +15,31 @@ pub(super) fn changed(value: Option<&str>, how: &str) -> Option<String> {
     {
         return Some(value.filter(|value| !value.is_empty()).map_or_else(|| unquoted(rest), str::to_owned));
     }
+    // `${x:+y}` is `y` wherever there is an `x`.
+    if let Some(rest) = how.strip_prefix(":+").or_else(|| how.strip_prefix('+')) {
+        return Some(unquoted(rest));
+    }
     let value = value?;
     // `${x:?}` is `x`, or the end.
     if how.is_empty() || how.starts_with(":?") || how.starts_with('?') || how == "[@]" || how == "[*]" {
         return Some(value.to_owned());
     }
     if let Some(index) = how.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return value.split_whitespace().nth(index.parse().ok()?).map(str::to_owned);
+        let mut items = value.split_whitespace();
+        return match index.strip_prefix('-') {
+            Some(back) => items.rev().nth(back.parse::<usize>().ok()?.checked_sub(1)?),
+            None => items.nth(index.parse().ok()?),
+        }
+        .map(str::to_owned);
+    }
+    if let Some(from) = how.strip_prefix("[@]:").or_else(|| how.strip_prefix("[*]:")) {
+        let from = from.split(':').next().unwrap_or_default().trim().parse().ok()?;
+        return Some(value.split_whitespace().skip(from).collect::<Vec<_>>().join(" "));
     }
     match how {
-        "^^" => return Some(value.to_uppercase()),
-        ",," => return Some(value.to_lowercase()),
+        "@Q" | "@E" | "@A" | "@P" => return Some(value.to_owned()),
+        "^^" | "@U" => return Some(value.to_uppercase()),
+        ",," | "@L" => return Some(value.to_lowercase()),
         "^" | "," => {
             let mut chars = value.chars();
             let first = chars.next()?;

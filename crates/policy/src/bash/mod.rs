@@ -3,6 +3,7 @@
 mod command;
 mod compound;
 mod expand;
+mod follow;
 mod parse;
 mod programs;
 mod substitute;

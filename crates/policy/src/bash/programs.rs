@@ -12,12 +12,36 @@ impl Walker<'_, '_> {
         let mut words = rest.iter().flatten().filter(|word| !word.starts_with('-'));
         let targets: Vec<&String> = match name {
             "cp" | "mv" | "ln" | "install" | "rsync" if rest.len() > 1 => words.next_back().into_iter().collect(),
-            "tee" | "truncate" => words.collect(),
+            "tee" | "truncate" | "sponge" => words.collect(),
+            "curl" | "wget" => {
+                let place = rest.iter().flatten().position(|word| matches!(word.as_str(), "-o" | "-O" | "--output"));
+                place.and_then(|place| rest.iter().flatten().nth(place + 1)).into_iter().collect()
+            }
+            "find" => {
+                let place = rest.iter().flatten().position(|word| word.starts_with("-fprint"));
+                place.and_then(|place| rest.iter().flatten().nth(place + 1)).into_iter().collect()
+            }
             "sed" if rest.iter().flatten().any(|word| word.starts_with("-i") || word == "--in-place") => {
                 words.skip(1).collect()
             }
             _ => return,
         };
+        if matches!(name, "curl" | "wget") {
+            for path in &targets {
+                self.bring(path);
+            }
+        }
+        // What is moved away is gone, and what is made equal to another folder too.
+        let gone = match name {
+            "mv" => rest.iter().flatten().rev().skip(1).find(|word| is_root(word)),
+            "rsync" if rest.iter().flatten().any(|word| word.starts_with("--delete")) => {
+                targets.iter().copied().find(|word| is_root(word))
+            }
+            _ => None,
+        };
+        if let Some(root) = gone {
+            self.sink.shape(Shape::RemoveRoot, root, at);
+        }
         for path in targets.into_iter().filter(|path| path.starts_with('/') || path.starts_with("$HOME/.")) {
             if is_system_path(path) {
                 let shape = if path.starts_with("/dev/") { Shape::WriteDevice } else { Shape::SystemWrite };
@@ -34,7 +58,12 @@ impl Walker<'_, '_> {
                     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.starts_with('-')) else {
                         continue;
                     };
-                    if name == "alias" {
+                    let flag = |flag: &str| rest.iter().flatten().any(|word| word == flag);
+                    if name != "alias" && flag("-n") {
+                        self.references.insert(key.to_owned(), value.to_owned());
+                    } else if name != "alias" && flag("-l") {
+                        self.set(key, Some(value.to_lowercase()));
+                    } else if name == "alias" {
                         self.aliases.insert(key.to_owned(), value.to_owned());
                     } else {
                         self.set(key, Some(value.to_owned()));
@@ -71,6 +100,12 @@ impl Walker<'_, '_> {
                     self.variables.insert((*name).clone(), value);
                 }
             }
+            "mapfile" | "readarray" => {
+                let lines = self.piped.as_ref().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+                if let Some(Some(variable)) = rest.iter().rev().find(|word| word.is_some()) {
+                    self.set(variable, lines);
+                }
+            }
             _ => {}
         }
     }
@@ -82,6 +117,21 @@ impl Walker<'_, '_> {
         let shell = inner.first().is_some_and(|word| word.as_deref().is_some_and(command::is_shell));
         if shell && self.fetched {
             self.sink.shape(Shape::PipeToShell, "xargs", at);
+        }
+        let place = rest.iter().take(start).flatten().position(|word| word.starts_with("-I"));
+        let mark = place.and_then(|place| match rest.iter().flatten().nth(place)?.strip_prefix("-I")? {
+            "" => rest.iter().flatten().nth(place + 1).map(String::as_str),
+            attached => Some(attached),
+        });
+        if let (Some(mark), Some(piped)) = (mark, &piped)
+            && !mark.is_empty()
+            && piped.len() <= 64
+        {
+            // Wherever the mark stands, there is what comes in.
+            let put = |word: &String| if word.len() <= 1024 { word.replace(mark, piped.trim()) } else { word.clone() };
+            let words: Vec<Option<String>> = inner.iter().map(|word| word.as_ref().map(put)).collect();
+            self.started(&words, at);
+            return;
         }
         let more = piped.iter().flat_map(|text| text.split_whitespace()).take(MOST_WORDS);
         let words: Vec<Option<String>> = inner
@@ -101,10 +151,14 @@ impl Walker<'_, '_> {
             None => flag.contains(['r', 'R']),
         });
         if !recursive {
+            let all = rest.iter().flatten().find(|word| word.contains('*') && is_root(word));
+            if let Some(all) = all {
+                self.sink.shape(Shape::RemoveRoot, all, at);
+            }
             return;
         }
         let targets = rest.iter().flatten().filter(|word| !word.starts_with('-'));
-        let here = |word: &str| self.in_root && matches!(word, "*" | "." | "./" | "./*" | ".*");
+        let here = |word: &str| self.in_root && matches!(word, "*" | "." | "./" | "./*" | ".*" | "~+");
         let root = targets.clone().find(|word| is_root(word) || here(word)).cloned();
         match root {
             Some(root) => self.sink.shape(Shape::RemoveRoot, &root, at),
@@ -125,6 +179,7 @@ impl Walker<'_, '_> {
             };
             if digits { word.ends_with(['2', '3', '6', '7']) } else { word.split(',').any(clause) }
         };
+        self.owners(rest, at);
         let mut words = rest.iter().flatten().filter(|word| !word.starts_with('-'));
         if !words.next().is_some_and(opens) {
             return;
@@ -224,7 +279,10 @@ impl Walker<'_, '_> {
             word.as_ref().is_some_and(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('c'))
         };
         if let Some(place) = rest.iter().position(flag) {
+            let given = rest.get(place + 3..).unwrap_or_default();
+            let before = if given.is_empty() { Vec::new() } else { self.give(given) };
             self.run_text(rest.get(place + 1).and_then(Option::as_deref), at);
+            self.variables.extend(before);
         } else if matches!(rest.first(), Some(None)) {
             let shape = if self.fetched { Shape::PipeToShell } else { Shape::CodeFromText };
             self.sink.shape(shape, name, at);

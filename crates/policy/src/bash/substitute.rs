@@ -16,6 +16,7 @@ impl Walker<'_, '_> {
                 Part::Text(more) => Some(more.clone()),
                 Part::Variable(name) => {
                     splits |= !word.quoted || name == "@";
+                    self.fetches += usize::from(!self.brought.is_empty() && self.brought.contains(&format!("${name}")));
                     self.value(name)
                 }
                 Part::Changed { name, how } => {
@@ -23,6 +24,9 @@ impl Walker<'_, '_> {
                     match how.strip_prefix('!') {
                         // `${!x}` is the variable that `x` names.
                         Some(other) if name.is_empty() => self.value(other).and_then(|name| self.value(&name)),
+                        _ if how.starts_with('[') && self.variables.contains_key(&format!("{name}{how}")) => {
+                            self.value(&format!("{name}{how}"))
+                        }
                         _ => {
                             let value = expand::changed(self.value(name).as_deref(), how);
                             if how.starts_with(":=") || how.starts_with('=') {
@@ -32,7 +36,8 @@ impl Walker<'_, '_> {
                         }
                     }
                 }
-                Part::Output(list) => self.output(list),
+                Part::Output(list) => self.printed(list),
+                Part::Into(_) if self.replay.is_some() => None,
                 Part::Into(list) => {
                     if self.last_of(list).is_some_and(|known| command::is_shell(&known.name)) {
                         self.sink.shape(Shape::PipeToShell, ">( )", word.at);
@@ -53,7 +58,12 @@ impl Walker<'_, '_> {
         let Some(text) = text else { return vec![None] };
         self.sink.text(&text, word.at);
         if splits {
-            return text.split_ascii_whitespace().take(MOST_WORDS).map(|word| Some(word.to_owned())).collect();
+            let owned = |word: &str| Some(word.to_owned());
+            let Some(Some(more)) = self.variables.get("IFS") else {
+                return text.split_ascii_whitespace().take(MOST_WORDS).map(owned).collect();
+            };
+            let between = |c: char| c.is_ascii_whitespace() || more.contains(c);
+            return text.split(between).filter(|word| !word.is_empty()).take(MOST_WORDS).map(owned).collect();
         }
         if !word.quoted && text.contains('{') && text.len() <= MOST_TEXT {
             return expand::braces(&text).into_iter().map(Some).collect();
@@ -61,13 +71,27 @@ impl Walker<'_, '_> {
         vec![Some(text)]
     }
 
+    /// What a list prints, found out once.
+    fn printed(&mut self, list: &List) -> Option<String> {
+        if let Some(outputs) = &mut self.replay {
+            return outputs.next().flatten();
+        }
+        let before = std::mem::take(&mut self.outputs);
+        let text = self.output(list);
+        self.outputs = before;
+        self.outputs.push(text.clone());
+        text
+    }
+
     /// What a variable holds, if that is known.
     fn value(&self, name: &str) -> Option<String> {
         let usual = || match name {
             "HOME" => Some("$HOME".to_owned()),
             "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
+            "PWD" if self.in_root => Some("/".to_owned()),
             _ => None,
         };
+        let name = self.references.get(name).map_or(name, String::as_str);
         self.variables.get(name).cloned().flatten().or_else(usual)
     }
 
@@ -98,7 +122,7 @@ impl Walker<'_, '_> {
         let mut names = 0;
         for command in &pipeline.commands {
             let What::Simple { words, .. } = &command.what else { return None };
-            let given = self.here_string(command);
+            let given = self.here_strings(command).into_iter().next().flatten();
             self.piped = given.or(text.take());
             let input = self.piped.clone();
             let known = self.simple(words, command.at)?;

@@ -1,5 +1,7 @@
 //! What a shell program is made of.
 
+use std::rc::Rc;
+
 /// Commands one after another.
 pub(super) type List = Vec<Pipeline>;
 
@@ -30,7 +32,7 @@ pub(super) enum What {
     /// `while`, `until` and `for (( ))`.
     Loop { test: List, body: List, endless: bool },
     /// A function of this name.
-    Function { name: String, body: Box<Command> },
+    Function { name: String, body: Rc<Command> },
     /// The text of a here-document.
     Document(Word),
     /// Nothing that starts a program: arithmetic, tests.

@@ -1,10 +1,10 @@
 //! Walks a shell program and follows what words are known to be.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::command::{self, Known};
 use super::expand;
-use super::parse::Parser;
 use super::tree::{Assignment, Command, List, Part, Pipeline, Redirect, Text, What, Word};
 use super::weigh::weigh;
 use crate::language::Language;
@@ -17,15 +17,15 @@ pub(super) const MOST_TEXT: usize = 1024;
 /// Bytes of a program's name.
 const MOST_NAME: usize = 255;
 /// Text that is run as code, within text that is run as code.
-const MOST_INNER: usize = 4;
+pub(super) const MOST_INNER: usize = 4;
 /// Programs that start a program that starts a program.
 const MOST_WRAPPED: usize = 16;
 /// Bytes of a loop's body that is walked for each of its values, more or less.
-const MOST_BODY: usize = 1024;
+pub(super) const MOST_BODY: usize = 1024;
 /// Bodies of loops that are walked for each of their values, in all.
-const MOST_ROUNDS: usize = 32;
+pub(super) const MOST_ROUNDS: usize = 32;
 /// Bytes of text that are read again as code, in all.
-const MOST_REREAD: usize = 64 << 10;
+pub(super) const MOST_REREAD: usize = 64 << 10;
 
 /// Walks one program.
 pub(super) struct Walker<'s, 'k> {
@@ -35,8 +35,13 @@ pub(super) struct Walker<'s, 'k> {
     pub(super) older: HashMap<String, String>,
     /// Branches around this place.
     pub(super) branches: usize,
-    pub(super) functions: HashSet<String>,
+    /// Functions so far, with their bodies.
+    pub(super) functions: HashMap<String, Rc<Command>>,
     pub(super) aliases: HashMap<String, String>,
+    /// Variables that are another name of a variable.
+    pub(super) references: HashMap<String, String>,
+    /// Variables (with `$`) and files that hold what was brought from elsewhere.
+    pub(super) brought: HashSet<String>,
     /// What comes to the next command's standard input, if that is known.
     pub(super) piped: Option<String>,
     /// Programs so far that bring text from elsewhere.
@@ -57,6 +62,10 @@ pub(super) struct Walker<'s, 'k> {
     pub(super) expected: usize,
     /// Or an interpreter of another language.
     pub(super) expected_language: Option<Language>,
+    /// What commands in the words of this one have printed.
+    pub(super) outputs: Vec<Option<String>>,
+    /// The same, where the words are expanded once more.
+    pub(super) replay: Option<std::vec::IntoIter<Option<String>>>,
     pub(super) inner: usize,
     pub(super) reread: usize,
 }
@@ -68,7 +77,9 @@ impl<'s, 'k> Walker<'s, 'k> {
             variables: HashMap::new(),
             older: HashMap::new(),
             branches: 0,
-            functions: HashSet::new(),
+            functions: HashMap::new(),
+            references: HashMap::new(),
+            brought: HashSet::new(),
             aliases: HashMap::new(),
             piped: None,
             fetches: 0,
@@ -80,6 +91,8 @@ impl<'s, 'k> Walker<'s, 'k> {
             loops: Vec::new(),
             expected: 0,
             expected_language: None,
+            outputs: Vec::new(),
+            replay: None,
             inner: 0,
             reread: 0,
         }
@@ -100,14 +113,28 @@ impl<'s, 'k> Walker<'s, 'k> {
     }
 
     fn assignment(&mut self, assignment: &Assignment) {
-        if let Some(index) = &assignment.index {
-            self.expand(index);
+        let index = assignment.index.as_ref().and_then(|index| self.expand(index).into_iter().next().flatten());
+        let fetches = self.fetches;
+        let mut values: Vec<Option<String>> = assignment.values.iter().flat_map(|word| self.expand(word)).collect();
+        if self.fetches > fetches {
+            self.brought.insert(format!("${}", assignment.name));
         }
-        let values: Vec<Option<String>> = assignment.values.iter().flat_map(|word| self.expand(word)).collect();
+        for value in values.iter_mut().flatten() {
+            // `x=([key]=value)`
+            if let Some((key, rest)) = value.strip_prefix('[').and_then(|keyed| keyed.split_once("]=")) {
+                let (place, rest) = (format!("{}[{key}]", assignment.name), rest.to_owned());
+                self.variables.insert(place, Some(rest.clone()));
+                *value = rest;
+            }
+        }
         let mut value = values.into_iter().collect::<Option<Vec<_>>>().map(|values| values.join(" "));
         let before = self.variables.get(&assignment.name).cloned().flatten();
-        if assignment.append {
-            let before = before.clone().unwrap_or_default();
+        if let Some(index) = &index {
+            self.variables.insert(format!("{}[{index}]", assignment.name), value.clone());
+        }
+        if assignment.append || index.is_some() {
+            let between = if index.is_some() && before.is_some() { " " } else { "" };
+            let before = before.clone().unwrap_or_default() + between;
             value = value.filter(|more| before.len() + more.len() <= MOST_TEXT).map(|more| before + &more);
         }
         match before.filter(|before| self.branches > 0 && value.as_ref() != Some(before)) {
@@ -122,16 +149,19 @@ impl<'s, 'k> Walker<'s, 'k> {
         self.variables.insert(name.to_owned(), value);
     }
 
-    /// The text that a command gets with `<<<`.
-    pub(super) fn here_string(&mut self, command: &Command) -> Option<String> {
-        let redirect = command.redirects.iter().find(|redirect| redirect.text == Text::Word)?;
-        self.expand(&redirect.target).into_iter().next().flatten()
+    /// The texts that a command gets with `<<<`. Each is expanded here and nowhere else: what is walked twice at each of
+    /// twenty levels is walked a million times.
+    pub(super) fn here_strings(&mut self, command: &Command) -> Vec<Option<String>> {
+        let words = command.redirects.iter().filter(|redirect| redirect.text == Text::Word);
+        words.map(|redirect| self.expand(&redirect.target).into_iter().next().flatten()).collect()
     }
 
     /// A command of words, once as its variables are, and once as they were where that is not certain.
     pub(super) fn simple(&mut self, words: &[Word], at: usize) -> Option<Known> {
         let (before, was_fetched) = (self.fetches, self.fetched);
+        self.outputs.clear();
         let expanded: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
+        let outputs = std::mem::take(&mut self.outputs);
         self.fetched |= self.fetches > before;
         let known = self.started(&expanded, at);
         self.fetched = was_fetched;
@@ -142,7 +172,10 @@ impl<'s, 'k> Walker<'s, 'k> {
                 .into_iter()
                 .map(|(name, value)| (name.clone(), self.variables.insert(name, Some(value)).flatten()))
                 .collect();
+            // What commands in the words print is not found out again.
+            self.replay = Some(outputs.into_iter());
             let expanded: Vec<Option<String>> = words.iter().flat_map(|word| self.expand(word)).collect();
+            self.replay = None;
             self.started(&expanded, at);
             self.variables.extend(now);
         }
@@ -152,15 +185,20 @@ impl<'s, 'k> Walker<'s, 'k> {
     pub(super) fn pipeline(&mut self, pipeline: &Pipeline) -> Option<Known> {
         let mut names: Vec<Option<Known>> = Vec::new();
         let was_fetched = self.fetched;
+        // The first reads what all around it is given.
+        let outer = self.piped.take();
         for command in &pipeline.commands {
-            self.piped = names.last().and_then(|known| known.as_ref()?.says.clone());
+            self.piped = match names.last() {
+                None => outer.clone(),
+                Some(known) => known.as_ref().and_then(|known| known.says.clone()),
+            };
             let before = self.fetches;
             names.push(self.command(command));
             // All that comes after it gets what it has brought.
             self.fetched |= self.fetches > before;
         }
         self.fetched = was_fetched;
-        self.piped = None;
+        self.piped = outer;
         if let [before @ .., Some(last)] = &names[..]
             && !before.is_empty()
             && last.reads_program
@@ -185,14 +223,16 @@ impl<'s, 'k> Walker<'s, 'k> {
     }
 
     /// Tells what a command does; gives its name if that is known.
-    fn command(&mut self, command: &Command) -> Option<Known> {
+    pub(super) fn command(&mut self, command: &Command) -> Option<Known> {
+        let texts = self.here_strings(command);
+        if let Some(given) = texts.first().cloned().flatten() {
+            self.piped = Some(given);
+        }
         let known = match &command.what {
             What::Simple { assignments, words } => {
                 for assignment in assignments {
                     self.assignment(assignment);
                 }
-                let given = self.here_string(command);
-                self.piped = given.or(self.piped.take());
                 self.simple(words, command.at)
             }
             What::Compound(lists) => {
@@ -243,7 +283,7 @@ impl<'s, 'k> Walker<'s, 'k> {
                 None
             }
             What::Function { name, body } => {
-                self.functions.insert(name.clone());
+                self.functions.insert(name.clone(), Rc::clone(body));
                 self.inside.push(name.clone());
                 let loops = std::mem::take(&mut self.loops);
                 self.command(body);
@@ -271,13 +311,15 @@ impl<'s, 'k> Walker<'s, 'k> {
                 None
             }
         };
+        let mut texts = texts.into_iter();
         for redirect in &command.redirects {
-            self.redirect(redirect, known.as_ref());
+            let text = if redirect.text == Text::Word { texts.next().flatten() } else { None };
+            self.redirect(redirect, text, known.as_ref());
         }
         known
     }
 
-    fn redirect(&mut self, redirect: &Redirect, known: Option<&Known>) {
+    fn redirect(&mut self, redirect: &Redirect, text: Option<String>, known: Option<&Known>) {
         let reads = known.filter(|known| known.reads_program);
         let language = reads.and_then(|known| command::language_of(&known.name));
         let reads_program = reads.is_some_and(|known| {
@@ -289,21 +331,28 @@ impl<'s, 'k> Walker<'s, 'k> {
                 self.expected += usize::from(reads_program);
                 self.expected_language = language;
             }
-            Text::Word => {
-                let text = self.expand(&redirect.target).into_iter().next().flatten();
-                match (text.filter(|_| reads_program), language) {
-                    (Some(text), Some(language)) => self.sink.inner(language, &text, at),
-                    (Some(text), None) => self.code(&text, at),
-                    (None, _) => {}
-                }
-            }
+            Text::Word => match (text.filter(|_| reads_program), language) {
+                (Some(text), Some(language)) => self.sink.inner(language, &text, at),
+                (Some(text), None) => self.code(&text, at),
+                (None, _) => {}
+            },
             Text::None => {
                 let before = self.fetches;
                 let paths = self.expand(&redirect.target);
+                if let Some(Part::Text(start)) = redirect.target.parts.first()
+                    && (start.starts_with("/dev/tcp/") || start.starts_with("/dev/udp/"))
+                {
+                    self.sink.shape(Shape::DevTcp, start, at);
+                }
                 if reads_program && !redirect.writes && self.fetches > before {
                     self.sink.shape(Shape::PipeToShell, "<", at);
                 }
+                let brings =
+                    redirect.writes && (self.fetched || known.is_some_and(|known| command::fetches(&known.name)));
                 for path in paths.into_iter().flatten() {
+                    if brings {
+                        self.bring(&path);
+                    }
                     if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
                         self.sink.shape(Shape::DevTcp, &path, at);
                     } else if redirect.writes && path.starts_with("/dev/") && is_system_path(&path) {
@@ -331,10 +380,12 @@ impl<'s, 'k> Walker<'s, 'k> {
 
     fn program(&mut self, words: &[Option<String>], at: usize) -> Option<Known> {
         let written = words.first().and_then(Option::as_deref);
-        if let Some(name) = written.filter(|name| self.functions.contains(*name)) {
-            return Some(Known { name: name.to_owned(), reads_program: false, says: None });
+        if let Some((name, body)) = written.and_then(|name| self.functions.get_key_value(name)) {
+            let (name, body) = (name.clone(), Rc::clone(body));
+            self.invoke(&name, &body, words.get(1..).unwrap_or_default());
+            return Some(Known { name, reads_program: false, says: None });
         }
-        if let Some(meant) = written.and_then(|name| self.aliases.remove(name)) {
+        if let Some(meant) = written.filter(|_| !self.aliases.is_empty()).and_then(|name| self.aliases.remove(name)) {
             // An alias is not one again in what it stands for.
             let meant = meant.split_whitespace().map(|word| Some(word.to_owned()));
             let words: Vec<Option<String>> = meant.chain(words.iter().skip(1).cloned()).collect();
@@ -344,6 +395,7 @@ impl<'s, 'k> Walker<'s, 'k> {
         let (first, rest) = words.split_first()?;
         let Some(first) = first else {
             self.sink.shape(Shape::DynamicCommand, "", at);
+            self.as_remove(rest, at);
             return None;
         };
         let name = first.rsplit('/').next().unwrap_or(first);
@@ -351,13 +403,28 @@ impl<'s, 'k> Walker<'s, 'k> {
         if name.len() > MOST_NAME {
             return None;
         }
-        let name = name.to_owned();
+        let name = match command::meant(name) {
+            // A pattern in place of a name.
+            Some(meant) => meant.to_owned(),
+            None => name.to_owned(),
+        };
+        self.runs_brought(first, &name, rest, at);
+        self.holds_remove(&name, rest, at);
+        if first.starts_with("./") || first.starts_with("../") {
+            self.as_remove(rest, at);
+        }
         self.fetches += usize::from(command::fetches(&name));
         if let Some((language, code)) = command::code_of(&name, rest) {
             match code {
                 Some(code) => self.sink.inner(language, &code, at),
                 None => self.sink.shape(Shape::CodeFromText, &name, at),
             }
+        }
+        if let Some(text) = &self.piped
+            && let Some(language) = command::language_of(&name)
+            && command::reads_program(&name, rest)
+        {
+            self.sink.inner(language, text, at);
         }
         self.targets(&name, rest, at);
         self.keeps(&name, rest);
@@ -380,6 +447,19 @@ impl<'s, 'k> Walker<'s, 'k> {
             "env" if rest.first().is_some_and(|word| word.as_deref() == Some("-S")) => {
                 self.run_text(join(&rest[1..]).as_deref(), at);
             }
+            "uv" | "poetry" | "pipenv" | "conda" | "hatch" | "pdm" | "rye" | "pnpm" | "npm" if matches!(rest.first(), Some(Some(word)) if word == "run" || word == "exec") =>
+            {
+                let rest = rest.get(1..).unwrap_or_default();
+                let inner = rest.get(command::flags(rest, &["-n", "-p", "--with"], false)..).unwrap_or_default();
+                if !inner.is_empty() {
+                    self.started(inner, at);
+                }
+            }
+            "chown" => self.owners(rest, at),
+            "cd" | "pushd" if self.in_root => {
+                self.set("OLDPWD", Some("/".to_owned()));
+                self.in_root = matches!(rest.first(), Some(Some(folder)) if is_root(folder));
+            }
             "cd" | "pushd" => self.in_root = matches!(rest.first(), Some(Some(folder)) if is_root(folder)),
             "kill" if rest.iter().flatten().any(|word| word == "-1" || word == "1") && rest.len() > 1 => {
                 self.sink.command("kill -1", at);
@@ -399,29 +479,6 @@ impl<'s, 'k> Walker<'s, 'k> {
             _ => None,
         };
         Some(Known { name, reads_program, says })
-    }
-
-    /// Text that is run as code.
-    pub(super) fn run_text(&mut self, text: Option<&str>, at: usize) {
-        match text {
-            Some(text) => self.code(text, at),
-            None if self.fetched => self.sink.shape(Shape::PipeToShell, "", at),
-            None => self.sink.shape(Shape::CodeFromText, "", at),
-        }
-    }
-
-    pub(super) fn code(&mut self, text: &str, at: usize) {
-        self.reread = self.reread.saturating_add(text.len());
-        if self.inner >= MOST_INNER || self.reread > MOST_REREAD {
-            self.sink.shape(Shape::TooDeep, "", at);
-            return;
-        }
-        self.inner += 1;
-        // What cannot be parsed does not run either.
-        if let Ok(list) = Parser::part(text, at, self.inner * 8).program() {
-            self.list(&list);
-        }
-        self.inner -= 1;
     }
 }
 

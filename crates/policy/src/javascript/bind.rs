@@ -8,6 +8,7 @@ use oxc_ast_visit::Visit;
 use oxc_span::GetSpan;
 
 use super::reader::Reader;
+use crate::rule::Shape;
 use crate::value::{Value, Values};
 
 impl<'a> Reader<'a, '_, '_> {
@@ -33,9 +34,12 @@ impl<'a> Reader<'a, '_, '_> {
             }
             BindingPattern::ArrayPattern(array) => {
                 for (number, element) in array.elements.iter().enumerate() {
-                    let item = values.as_list().and_then(|items| items.get(number)).cloned();
+                    let item: Values = match values.as_list() {
+                        Some(items) => items.get(number).cloned().into_iter().collect(),
+                        None => values.under(None),
+                    };
                     if let Some(element) = element {
-                        self.bind_pattern(element, &item.into_iter().collect());
+                        self.bind_pattern(element, &item);
                     }
                 }
                 if let Some(rest) = &array.rest {
@@ -68,6 +72,7 @@ impl<'a> Reader<'a, '_, '_> {
             AssignmentTarget::AssignmentTargetIdentifier(name) => self.scopes.bind(name.name.as_str(), values.clone()),
             AssignmentTarget::StaticMemberExpression(member) => {
                 self.visit_expression(&member.object);
+                self.escape(values);
                 self.remember(member.property.name.as_str(), values);
             }
             AssignmentTarget::ObjectAssignmentTarget(object) => {
@@ -97,6 +102,7 @@ impl<'a> Reader<'a, '_, '_> {
                 }
             }
             other => {
+                self.escape(values);
                 if let Some(simple) = other.as_simple_assignment_target() {
                     self.visit_simple(simple);
                 }
@@ -144,6 +150,9 @@ impl<'a> Reader<'a, '_, '_> {
         // Files of the program itself are no modules of others.
         if name.starts_with('.') || name.starts_with('/') {
             return Values::one(Value::Own);
+        }
+        if name.starts_with("data:") {
+            self.sink.shape(Shape::CodeFromText, "import", at);
         }
         self.sink.import(name, at);
         Values::path(if name == "fs/promises" { "fs" } else { name })

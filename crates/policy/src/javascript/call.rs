@@ -3,6 +3,7 @@
 use oxc_ast::ast::{Argument, CallExpression, Expression, MemberExpression, NewExpression};
 
 use super::bind::start;
+use super::names::any_of;
 use super::reader::{Reader, plain};
 use crate::decode;
 use crate::rule::Shape;
@@ -91,6 +92,7 @@ impl<'a> Reader<'a, '_, '_> {
             None if is_function(call.callee.get_inner_expression()) => {
                 // Called where it stands: its parameters are what it is given.
                 let given = self.arguments(&call.arguments, &Values::default());
+                self.hand_over(&Values::default(), None, &given);
                 self.pending = given;
                 let called = self.eval(&call.callee);
                 self.pending.clear();
@@ -108,6 +110,7 @@ impl<'a> Reader<'a, '_, '_> {
         self.prose += usize::from(prose);
         let given = self.arguments(&call.arguments, &passed);
         self.prose -= usize::from(prose);
+        self.hand_over(&called, method.as_deref(), &given);
         let first = given.first().cloned().unwrap_or_default();
         if method.as_deref() == Some("constructor") && first.as_text().is_some() {
             self.sink.shape(Shape::CodeFromText, "constructor", at);
@@ -118,15 +121,42 @@ impl<'a> Reader<'a, '_, '_> {
             if let ("push" | "unshift" | "set" | "add", Some(last)) = (method.as_str(), given.last()) {
                 self.put_in(&call.callee, last);
             }
-            if matches!(method.as_str(), "get" | "pop" | "shift" | "at") {
+            if matches!(method.as_str(), "get" | "pop" | "shift" | "at" | "find") {
                 result.join(object.items());
             }
+            if matches!(method.as_str(), "map" | "flatMap" | "forEach") {
+                // `["fs"].map(require)`
+                let items = [object.items()];
+                let mut made = first.given();
+                for path in first.paths().filter(|path| *path != "function") {
+                    made.join(self.known(path, &items, at));
+                }
+                result.join(made.somewhere());
+            }
+        } else if called.paths().next().is_none() && first.texts().any(|name| name.ends_with("child_process")) {
+            // Whoever is given this name may well be `require`.
+            result.join(Values::path("child_process"));
         }
         for path in called.paths() {
             self.sink.call(path, at);
+            if let Some(module) = path.strip_suffix(".?") {
+                self.sink.shape(Shape::DynamicCall, module, at);
+            }
             result.join(self.known(path, &given, at));
         }
         result
+    }
+
+    /// What is given to a function that is not known, or that keeps it, may come out anywhere.
+    fn hand_over(&mut self, called: &Values, method: Option<&str>, given: &[Values]) {
+        // They only look at it, or put something in its place for a test.
+        let looks = |path: &str| ["console.", "util.", "assert.", "Object.keys"].iter().any(|p| path.starts_with(p));
+        let patches = matches!(method, Some("stub" | "mock" | "spy" | "spyOn" | "replace" | "method"));
+        if !patches && !called.paths().any(looks) {
+            for values in given {
+                self.escape(values);
+            }
+        }
     }
 
     /// `x.push(y)`: what is put into something may be found in it.
@@ -169,6 +199,12 @@ impl<'a> Reader<'a, '_, '_> {
                 Some(name) => self.member(&first, name, (at, at)).somewhere(),
                 None => Values::default(),
             },
+            "Object.values" | "Object.entries" => {
+                let mut any = any_of(&first);
+                any.join(first.items());
+                let any = any.somewhere();
+                if path == "Object.entries" { any.somewhere() } else { any }
+            }
             "Map" | "Set" => {
                 let mut items = first.items();
                 let pairs: Values = items.iter().filter_map(Value::second).cloned().collect();
@@ -187,13 +223,7 @@ impl<'a> Reader<'a, '_, '_> {
                 };
                 text.map(|text| self.text(&text, at)).unwrap_or_default()
             }
-            _ if path.starts_with("fs.") && WRITES.contains(&&path[3..]) => {
-                let place = usize::from(path.contains("rename") || path.contains("copy"));
-                if let Some(target) = given.get(place).and_then(Values::as_text).filter(|path| is_system_path(path)) {
-                    self.sink.shape(Shape::SystemWrite, target, at);
-                }
-                Values::default()
-            }
+            _ if path.starts_with("fs.") => self.files(path, given, at),
             "setTimeout" | "setInterval" | "setImmediate" if first.as_text().is_some() => {
                 self.sink.shape(Shape::CodeFromText, path, at);
                 Values::default()
@@ -228,6 +258,28 @@ impl<'a> Reader<'a, '_, '_> {
             _ if path.ends_with("()") || path.len() > 80 => Values::default(),
             _ => Values::path(&format!("{path}()")),
         }
+    }
+
+    /// What a function of `fs` writes or removes.
+    fn files(&mut self, path: &str, given: &[Values], at: usize) -> Values {
+        let texts = |place: usize| given.get(place).into_iter().flat_map(Values::texts);
+        let place = match path {
+            "fs.rmdir" | "fs.rmdirSync" => {
+                if given.get(1).is_some_and(|how| !how.under(Some("recursive")).is_empty()) {
+                    self.sink.name("fs.rm", at);
+                }
+                return Values::default();
+            }
+            "fs.open" | "fs.openSync" if texts(1).any(|how| how.contains(['w', 'a', '+'])) => 0,
+            _ if WRITES.contains(&path.trim_start_matches("fs.")) => {
+                usize::from(path.contains("rename") || path.contains("copy"))
+            }
+            _ => return if path.ends_with("()") { Values::default() } else { Values::path(&format!("{path}()")) },
+        };
+        if let Some(target) = texts(place).find(|path| is_system_path(path)) {
+            self.sink.shape(Shape::SystemWrite, target, at);
+        }
+        Values::default()
     }
 
     /// Methods of texts and lists that give another known text.
@@ -286,6 +338,7 @@ impl<'a> Reader<'a, '_, '_> {
         let called = self.eval(&new.callee);
         let given = self.arguments(&new.arguments, &Values::default());
         let at = start(new);
+        self.hand_over(&called, None, &given);
         let mut result = Values::default();
         for path in called.paths() {
             self.sink.call(path, at);
@@ -301,6 +354,7 @@ impl<'a> Reader<'a, '_, '_> {
         }
         if name.texts().next().is_none() {
             self.sink.shape(Shape::DynamicImport, "", at);
+            result.join(Values::path("?"));
         }
         result
     }

@@ -2,12 +2,15 @@
 
 use std::rc::Rc;
 
-use oxc_ast::ast::{AssignmentExpression, ObjectExpression, ObjectPropertyKind, PropertyKey, TaggedTemplateExpression};
+use oxc_ast::ast::{
+    ArrayExpressionElement, AssignmentExpression, ObjectExpression, ObjectPropertyKind, PropertyKey,
+    TaggedTemplateExpression,
+};
 use oxc_syntax::operator::{AssignmentOperator, BinaryOperator};
 
 use super::bind::start;
-use super::reader::Reader;
-use crate::value::{MOST_ITEMS, Value, Values};
+use super::reader::{Reader, plain};
+use crate::value::{MOST_ITEMS, MOST_TEXT, Value, Values};
 
 impl<'a> Reader<'a, '_, '_> {
     pub(super) fn assignment(&mut self, assignment: &AssignmentExpression<'a>) -> Values {
@@ -55,6 +58,7 @@ impl<'a> Reader<'a, '_, '_> {
                         }
                     };
                     let values = self.eval(&property.value);
+                    self.escape(&values);
                     let known_values = values.iter().cloned().chain(values.is_empty().then_some(Value::Own));
                     known.extend(
                         known_values.take(MOST_ITEMS.saturating_sub(known.len())).map(|value| (name.clone(), value)),
@@ -68,5 +72,50 @@ impl<'a> Reader<'a, '_, '_> {
             others.add(Value::Map(known.into()));
         }
         others
+    }
+
+    pub(super) fn array(&mut self, elements: &oxc_allocator::Vec<'a, ArrayExpressionElement<'a>>) -> Values {
+        let mut items = Vec::new();
+        for element in elements {
+            let values = match element {
+                ArrayExpressionElement::SpreadElement(spread) => {
+                    let values = self.eval(&spread.argument);
+                    if let Some(text) = values.as_text() {
+                        items.extend(text.chars().take(MOST_ITEMS).map(|c| Value::Text(c.to_string().into())));
+                        continue;
+                    }
+                    if let Some(spread) = values.as_list() {
+                        items.extend(spread.iter().take(MOST_ITEMS).cloned());
+                        continue;
+                    }
+                    values
+                }
+                ArrayExpressionElement::Elision(_) => Values::default(),
+                element => element.as_expression().map(|element| self.eval(element)).unwrap_or_default(),
+            };
+            self.escape(&values);
+            if items.len() <= MOST_ITEMS {
+                items.push(values.iter().next().cloned().unwrap_or(Value::Own));
+            }
+        }
+        if items.len() <= MOST_ITEMS { Values::one(Value::List(items.into())) } else { Values::default() }
+    }
+
+    pub(super) fn operate(&mut self, left: &Values, operator: BinaryOperator, right: &Values, at: usize) -> Values {
+        match (operator, left.as_int(), right.as_int()) {
+            (BinaryOperator::Multiplication, Some(a), Some(b)) => Values::one(Value::Int(a.saturating_mul(b))),
+            (BinaryOperator::Exponential, Some(a), Some(b)) => {
+                u32::try_from(b).map(|b| Values::one(Value::Int(a.saturating_pow(b)))).unwrap_or_default()
+            }
+            (BinaryOperator::Addition, Some(a), Some(b)) => Values::one(Value::Int(a.saturating_add(b))),
+            (BinaryOperator::Addition, ..) => {
+                let (a, b) = (left.iter().find_map(plain), right.iter().find_map(plain));
+                match (a, b) {
+                    (Some(a), Some(b)) if a.len() + b.len() <= MOST_TEXT => self.text(&format!("{a}{b}"), at),
+                    _ => Values::default(),
+                }
+            }
+            _ => Values::default(),
+        }
     }
 }

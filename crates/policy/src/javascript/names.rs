@@ -43,6 +43,16 @@ const EVERYTHING: &[&str] = &["globalThis", "global", "window", "self"];
 /// Things of which a property chosen at run time is a way around every rule.
 const SENSITIVE: &[&str] = &["process", "globalThis", "require", "child_process", "fs", "module", "Reflect", "vm"];
 
+/// Modules that are looked for where they may have gone out of sight.
+pub(super) const ESCAPING: &[&str] = &["child_process", "fs", "vm", "module"];
+/// Modules of which nobody calls what is chosen at run time.
+const CHOSEN: &[&str] = &["child_process", "vm", "module"];
+
+/// Something of a module that is chosen at run time.
+pub(super) fn any_of(object: &Values) -> Values {
+    object.paths().filter(|path| CHOSEN.contains(path)).map(|path| Value::Path(format!("{path}.?").into())).collect()
+}
+
 impl<'a> Reader<'a, '_, '_> {
     pub(super) fn name(&mut self, name: &str, at: usize) -> Values {
         let (bound, may_be_global) = self.scopes.find(name);
@@ -94,6 +104,9 @@ impl<'a> Reader<'a, '_, '_> {
                     let item = object.as_list().and_then(|items| items.get(usize::try_from(key.as_int()?).ok()?));
                     let mut picked: Values = item.cloned().into_iter().collect();
                     picked.join(object.under(None));
+                    if key.as_int().is_none() {
+                        picked.join(any_of(&object));
+                    }
                     self.picked = Some(picked);
                 }
                 (object, name, (at, at))
@@ -113,12 +126,17 @@ impl<'a> Reader<'a, '_, '_> {
                 ("globalThis", name) if EVERYTHING.contains(&name) => Some("globalThis".into()),
                 ("globalThis", name) => GLOBALS.contains(&name).then(|| name.into()),
                 (path, "default") => Some(path.into()),
+                // A module of which only is known that it was loaded, if it has something that only this one has.
+                ("?", name) => {
+                    let path = below("child_process", name).filter(|path| self.sink.is_critical(path));
+                    path.or_else(|| below("?", name))
+                }
                 ("fs", "promises") => Some("fs".into()),
                 ("function" | "constructor", "constructor") => Some("Function".into()),
                 // How a function is called does not change which one it is.
                 (path, "call" | "apply" | "bind") if path != "Reflect" => Some(path.into()),
                 (path, "require") => {
-                    Some(if path == "module" || path.starts_with("process") || path.starts_with("require") {
+                    Some(if path.starts_with("module") || path.starts_with("process") || path.starts_with("require") {
                         "require".into()
                     } else {
                         format!("{path}.require").into()
@@ -139,6 +157,20 @@ impl<'a> Reader<'a, '_, '_> {
         for path in values.paths() {
             self.sink.name(path, at);
         }
+        let settled = |path: &str| {
+            let root = path.split('.').next().unwrap_or_default();
+            !path.contains("()") && root != "function" && !ESCAPING.contains(&root)
+        };
+        if !self.sink.quiet && self.sink.may_be_critical(name) && !values.paths().any(settled) {
+            self.escapes.used(name, at);
+        }
         values
+    }
+
+    /// These may be anywhere from here on.
+    pub(super) fn escape(&mut self, values: &Values) {
+        if !values.is_empty() {
+            self.escapes.out(values, ESCAPING);
+        }
     }
 }

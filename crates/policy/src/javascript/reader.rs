@@ -4,21 +4,23 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use oxc_ast::ast::{
-    ArrayExpressionElement, ArrowFunctionBody, BreakStatement, CatchParameter, ChainElement, Class, DoWhileStatement,
-    ExportAllDeclaration, ExportFromDeclaration, Expression, ForOfStatement, ForStatement, ForStatementLeft,
-    FormalParameters, Function, ImportDeclaration, Program, PropertyDefinition, PropertyKey, ReturnStatement,
-    Statement, TSImportEqualsDeclaration, TSModuleReference, TemplateLiteral, ThrowStatement, VariableDeclarator,
-    WhileStatement, WithStatement,
+    ArrowFunctionBody, BreakStatement, CatchParameter, ChainElement, Class, DoWhileStatement, ExportAllDeclaration,
+    ExportFromDeclaration, Expression, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters, Function,
+    ImportDeclaration, Program, PropertyDefinition, PropertyKey, ReturnStatement, Statement, TSImportEqualsDeclaration,
+    TSModuleReference, TSNamespaceDeclaration, TSTypeName, TemplateLiteral, ThrowStatement, VariableDeclaration,
+    VariableDeclarator, WhileStatement, WithStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_syntax::operator::BinaryOperator;
 use oxc_syntax::scope::{ScopeFlags, ScopeId};
 
 use super::bind::start;
+use super::names::ESCAPING;
+use crate::escape::Escapes;
 use crate::rule::Shape;
 use crate::scope::{Kind, Scopes};
 use crate::sink::Sink;
-use crate::value::{MOST_ITEMS, MOST_TEXT, Value, Values};
+use crate::value::{MOST_TEXT, Value, Values};
 
 /// Reads one program.
 pub(super) struct Reader<'a, 's, 'k> {
@@ -46,6 +48,10 @@ pub(super) struct Reader<'a, 's, 'k> {
     loops: Vec<bool>,
     /// Ways out of the function so far.
     pub(super) exits: usize,
+    /// Modules that went out of sight.
+    pub(super) escapes: Escapes,
+    /// Namespaces and `var` around this place.
+    wide: usize,
     /// Above zero where texts are meant for people.
     pub(super) prose: usize,
 }
@@ -66,12 +72,16 @@ pub(super) fn read(program: &Program<'_>, sink: &mut Sink<'_>) {
         top: false,
         loops: Vec::new(),
         exits: 0,
+        escapes: Escapes::default(),
+        wide: 0,
         prose: 0,
     };
     reader.sink.quiet = true;
     reader.statements(program);
     reader.sink.quiet = false;
     reader.statements(program);
+    let Reader { escapes, sink, .. } = reader;
+    escapes.tell(sink);
 }
 
 impl<'a> Visit<'a> for Reader<'a, '_, '_> {
@@ -87,8 +97,19 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
         self.last = Some(self.eval(expression));
     }
 
+    fn visit_variable_declaration(&mut self, declaration: &VariableDeclaration<'a>) {
+        let wide = usize::from(declaration.kind.is_var());
+        self.wide += wide;
+        walk::walk_variable_declaration(self, declaration);
+        self.wide -= wide;
+    }
+
     fn visit_variable_declarator(&mut self, declarator: &VariableDeclarator<'a>) {
         let values = declarator.init.as_ref().map(|init| self.eval(init)).unwrap_or_default();
+        // Seen outside of this block, or by the name of the namespace.
+        if self.wide > 0 {
+            self.escape(&values);
+        }
         self.bind_pattern(&declarator.id, &values);
     }
 
@@ -128,9 +149,16 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
         self.classes -= 1;
     }
 
+    fn visit_ts_namespace_declaration(&mut self, declaration: &TSNamespaceDeclaration<'a>) {
+        self.wide += 1;
+        walk::walk_ts_namespace_declaration(self, declaration);
+        self.wide -= 1;
+    }
+
     fn visit_property_definition(&mut self, property: &PropertyDefinition<'a>) {
         property.decorators.iter().for_each(|decorator| self.visit_decorator(decorator));
         let values = property.value.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+        self.escape(&values);
         match &property.key {
             PropertyKey::StaticIdentifier(name) => self.remember(name.name.as_str(), &values),
             PropertyKey::PrivateIdentifier(name) => self.remember(name.name.as_str(), &values),
@@ -180,10 +208,20 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
     }
 
     fn visit_ts_import_equals_declaration(&mut self, declaration: &TSImportEqualsDeclaration<'a>) {
-        if let TSModuleReference::ExternalModuleReference(module) = &declaration.module_reference {
-            let values = self.module(module.expression.value.as_str(), start(declaration));
-            self.bind(declaration.id.name.as_str(), values);
-        }
+        let at = start(declaration);
+        let values = match &declaration.module_reference {
+            TSModuleReference::ExternalModuleReference(module) => self.module(module.expression.value.as_str(), at),
+            // `import run = cp.exec`
+            TSModuleReference::QualifiedName(name) => {
+                let left = match &name.left {
+                    TSTypeName::IdentifierReference(object) => self.name(object.name.as_str(), at),
+                    _ => Values::default(),
+                };
+                self.member(&left, name.right.name.as_str(), (at, at))
+            }
+            TSModuleReference::IdentifierReference(object) => self.name(object.name.as_str(), at),
+        };
+        self.bind(declaration.id.name.as_str(), values);
     }
 
     fn visit_while_statement(&mut self, statement: &WhileStatement<'a>) {
@@ -227,6 +265,7 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
             Some(argument) => self.eval(argument),
             None => Values::default(),
         };
+        self.escape(&values);
         if let Some(returns) = self.returns.last_mut() {
             returns.join(values);
         }
@@ -234,7 +273,8 @@ impl<'a> Visit<'a> for Reader<'a, '_, '_> {
 
     fn visit_throw_statement(&mut self, statement: &ThrowStatement<'a>) {
         self.exits += 1;
-        walk::walk_throw_statement(self, statement);
+        let values = self.eval(&statement.argument);
+        self.escape(&values);
     }
 }
 
@@ -288,9 +328,10 @@ impl<'a> Reader<'a, '_, '_> {
                 self.exits += 1;
                 self.eval(&inner.argument)
             }
-            Expression::YieldExpression(_) => {
+            Expression::YieldExpression(given) => {
                 self.exits += 1;
-                walk::walk_expression(self, expression);
+                let values = given.argument.as_ref().map(|argument| self.eval(argument)).unwrap_or_default();
+                self.escape(&values);
                 Values::default()
             }
             Expression::TSAsExpression(inner) => self.eval(&inner.expression),
@@ -351,6 +392,7 @@ impl<'a> Reader<'a, '_, '_> {
                     && let Some(last) = reader.last.take()
                     && let Some(returns) = reader.returns.last_mut()
                 {
+                    reader.escapes.out(&last, ESCAPING);
                     returns.join(last);
                 }
             }),
@@ -385,6 +427,10 @@ impl<'a> Reader<'a, '_, '_> {
                 self.sink.text(more, at);
             }
             let fill = fills.next().map(|fill| self.eval(fill));
+            // A tag is given what stands between the texts.
+            if let Some(values) = &fill {
+                self.escape(values);
+            }
             let known = match &fill {
                 None => Some(String::new()),
                 Some(values) => values.iter().find_map(plain),
@@ -397,39 +443,6 @@ impl<'a> Reader<'a, '_, '_> {
             };
         }
         text.map(|text| self.text(&text, at)).unwrap_or_default()
-    }
-
-    fn array(&mut self, elements: &oxc_allocator::Vec<'a, ArrayExpressionElement<'a>>) -> Values {
-        let mut items = Vec::new();
-        for element in elements {
-            let values = match element {
-                ArrayExpressionElement::SpreadElement(spread) => self.eval(&spread.argument),
-                ArrayExpressionElement::Elision(_) => Values::default(),
-                element => element.as_expression().map(|element| self.eval(element)).unwrap_or_default(),
-            };
-            if items.len() <= MOST_ITEMS {
-                items.push(values.iter().next().cloned().unwrap_or(Value::Own));
-            }
-        }
-        if items.len() <= MOST_ITEMS { Values::one(Value::List(items.into())) } else { Values::default() }
-    }
-
-    pub(super) fn operate(&mut self, left: &Values, operator: BinaryOperator, right: &Values, at: usize) -> Values {
-        match (operator, left.as_int(), right.as_int()) {
-            (BinaryOperator::Multiplication, Some(a), Some(b)) => Values::one(Value::Int(a.saturating_mul(b))),
-            (BinaryOperator::Exponential, Some(a), Some(b)) => {
-                u32::try_from(b).map(|b| Values::one(Value::Int(a.saturating_pow(b)))).unwrap_or_default()
-            }
-            (BinaryOperator::Addition, Some(a), Some(b)) => Values::one(Value::Int(a.saturating_add(b))),
-            (BinaryOperator::Addition, ..) => {
-                let (a, b) = (left.iter().find_map(plain), right.iter().find_map(plain));
-                match (a, b) {
-                    (Some(a), Some(b)) if a.len() + b.len() <= MOST_TEXT => self.text(&format!("{a}{b}"), at),
-                    _ => Values::default(),
-                }
-            }
-            _ => Values::default(),
-        }
     }
 }
 

@@ -29,6 +29,9 @@ impl<'a> Reader<'a, '_, '_> {
             Stmt::Global(global) => {
                 global.names.iter().for_each(|name| self.scopes.declare_global(name.as_str()));
             }
+            Stmt::Nonlocal(outer) => {
+                outer.names.iter().for_each(|name| self.scopes.declare_outer(name.as_str()));
+            }
             Stmt::FunctionDef(function) => self.bind(function.name.as_str(), Values::default(), runs),
             Stmt::ClassDef(class) => self.bind(class.name.as_str(), Values::default(), runs),
             Stmt::Import(import) => self.bind_import(import, runs),
@@ -148,7 +151,10 @@ impl<'a> Reader<'a, '_, '_> {
         match target {
             Expr::Name(name) => self.bind(name.id.as_str(), values.clone(), runs),
             // Objects are not followed; what an attribute was ever set to, it may be anywhere.
-            Expr::Attribute(attribute) => self.remember(attribute.attr.as_str(), values),
+            Expr::Attribute(attribute) => {
+                self.escape(values);
+                self.remember(attribute.attr.as_str(), values);
+            }
             Expr::Starred(starred) => self.bind_target(&starred.value, values, runs),
             Expr::Tuple(ast::ExprTuple { elts, .. }) | Expr::List(ast::ExprList { elts, .. }) => {
                 let star = elts.iter().position(Expr::is_starred_expr);
@@ -174,6 +180,7 @@ impl<'a> Reader<'a, '_, '_> {
     /// `x["key"] = value`: objects are not followed, so what was put under a key may be under it anywhere.
     pub(super) fn bind_key(&mut self, target: &'a Expr, values: &Values) {
         if let Expr::Subscript(subscript) = target {
+            self.escape(values);
             let quiet = std::mem::replace(&mut self.sink.quiet, true);
             let key = self.eval(&subscript.slice);
             self.sink.quiet = quiet;
@@ -225,7 +232,11 @@ impl<'a> Reader<'a, '_, '_> {
 
     pub(super) fn bind(&mut self, name: &'a str, values: Values, runs: Runs) {
         if self.scopes.in_class() {
+            self.escape(&values);
             self.remember(name, &values);
+        }
+        if self.scopes.is_elsewhere(name) {
+            self.escape(&values);
         }
         if runs == Runs::Always && self.scopes.in_module() {
             self.scopes.make_certain(name);

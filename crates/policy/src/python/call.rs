@@ -4,6 +4,7 @@ use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::Ranged;
 
 use super::fold;
+use super::names::any_of;
 use super::reader::Reader;
 use crate::rule::Shape;
 use crate::text::is_system_path;
@@ -75,7 +76,7 @@ impl<'a> Reader<'a, '_, '_> {
                 let name = attribute.attr.as_str();
                 let place = (at, attribute.attr.range.start().to_usize());
                 let called = self.attribute(&object, name, place);
-                if called.paths().next().is_none() {
+                if called.paths().all(|path| path.contains("()") && !self.sink.knows(path)) {
                     self.sink.method(name, place.1);
                 }
                 (object, Some(name), called)
@@ -90,6 +91,7 @@ impl<'a> Reader<'a, '_, '_> {
         self.prose += usize::from(prose);
         let given = self.given(&call.arguments);
         self.prose -= usize::from(prose);
+        self.hand_over(&called, name, &given);
         let mut result = called.given();
         if let Some(name) = name {
             result.join(self.method(&object, name, &given, call));
@@ -99,12 +101,19 @@ impl<'a> Reader<'a, '_, '_> {
             match value {
                 Value::Path(path) => {
                     self.sink.call(path, at);
+                    if let Some(module) = path.strip_suffix(".?") {
+                        self.sink.shape(Shape::DynamicCall, module, at);
+                    }
                     result.join(self.known(path, &given, call));
                 }
                 Value::Getter(name) => {
                     let mut object = given.positional.first().cloned().unwrap_or_default();
-                    for part in name.split('.').take(8) {
-                        object = self.attribute(&object, part, (at, at));
+                    if object.iter().any(|value| matches!(value, Value::Space(_) | Value::Map(_))) {
+                        object = self.item(&object, &Values::text(name.to_string()), at);
+                    } else {
+                        for part in name.split('.').take(8) {
+                            object = self.attribute(&object, part, (at, at));
+                        }
                     }
                     result.join(object);
                 }
@@ -134,6 +143,34 @@ impl<'a> Reader<'a, '_, '_> {
             }
         }
         Given { positional, named }
+    }
+
+    /// What is given to a function that is not known, or that keeps it, may come out anywhere.
+    fn hand_over(&mut self, called: &Values, method: Option<&str>, given: &Given) {
+        // They only look at it, or put something in its place for a test.
+        const LOOK: &[&str] = &[
+            "builtins.",
+            "inspect.",
+            "unittest.",
+            "mock.",
+            "pytest.",
+            "pprint.",
+            "logging.",
+            "typing.",
+            "importlib.",
+            "os.",
+            "sys.",
+            "operator.",
+            "types.",
+        ];
+        let looks = |path: &str| path != "inspect.getmembers" && LOOK.iter().any(|start| path.starts_with(start));
+        let patches = matches!(method, Some("setattr" | "delattr" | "object" | "patch"));
+        if patches || called.paths().any(looks) {
+            return;
+        }
+        for values in given.positional.iter().chain(given.named.iter().map(|(_, values)| values)) {
+            self.escape(values);
+        }
     }
 
     /// `x.append(os)`, `x.update(m=os)`: what is put into something may be found in it.
@@ -172,10 +209,25 @@ impl<'a> Reader<'a, '_, '_> {
                     let found = if key.is_some() { object.under(key) } else { object.items() };
                     result.join(if name == "values" { found.somewhere() } else { found });
                 }
+                Value::Path(path) if &**path == "pathlib.Path()" && name == "joinpath" => {
+                    let parts = given.positional.iter().map(Values::as_text);
+                    let whole: Option<Vec<&str>> = std::iter::once(object.as_text()).chain(parts).collect();
+                    result.add(value.clone());
+                    result.join(whole.map(|parts| Values::text(parts.join("/"))).unwrap_or_default());
+                }
                 Value::Path(path) if &**path == "pathlib.Path()" => self.path_method(name, object, given, at),
                 Value::Map(_) | Value::Space(_) if matches!(name, "get" | "pop" | "setdefault" | "__getitem__") => {
                     let key = given.positional.first().cloned().unwrap_or_default();
                     result.join(self.item(&Values::one(value.clone()), &key, at));
+                    result.join(given.positional.get(1).cloned().unwrap_or_default());
+                }
+                Value::Space(Space::Of(module)) if matches!(name, "items" | "values") => {
+                    let any = any_of(module).somewhere();
+                    result.join(if name == "items" { any.somewhere() } else { any });
+                }
+                Value::Space(Space::Modules) if matches!(name, "items" | "values") => {
+                    let any = Values::path("?").somewhere();
+                    result.join(if name == "items" { any.somewhere() } else { any });
                 }
                 Value::Path(path) if name == "__getattribute__" && &**path != "builtins.object" => {
                     if let Some(name) = given.text(0) {
@@ -196,6 +248,10 @@ impl<'a> Reader<'a, '_, '_> {
                 | Value::Getter(_)
                 | Value::Own => {}
             }
+        }
+        // Of whatever importer: `sys.meta_path[0].load_module("os")`.
+        if name == "load_module" && given.text(0).is_some() {
+            result.join(self.import_call("load_module", given, at));
         }
         result
     }
@@ -234,13 +290,21 @@ impl<'a> Reader<'a, '_, '_> {
                 }
                 None => Values::default(),
             },
-            "operator.attrgetter" | "operator.methodcaller" => {
+            "operator.attrgetter" | "operator.methodcaller" | "operator.itemgetter" => {
                 given.text(0).map(|name| Values::one(Value::Getter(name.into()))).unwrap_or_default()
             }
             "operator.getitem" => {
                 let key = given.positional.get(1).cloned().unwrap_or_default();
                 first.map(|object| self.item(object, &key, at)).unwrap_or_default()
             }
+            // What is left to say is which attribute.
+            "functools.partial" if first.is_some_and(|f| f.paths().any(|path| path == "builtins.getattr")) => given
+                .positional
+                .get(1)
+                .into_iter()
+                .flat_map(Values::paths)
+                .flat_map(|path| any_of(path).iter().cloned().collect::<Vec<_>>())
+                .collect(),
             "functools.partial"
             | "builtins.list"
             | "builtins.tuple"
@@ -308,9 +372,9 @@ impl<'a> Reader<'a, '_, '_> {
                 let path = path.to_owned();
                 self.sink.shape(Shape::DynamicName, &path, at);
             }
-            return Values::default();
+            return object.paths().flat_map(|path| any_of(path).iter().cloned().collect::<Vec<_>>()).collect();
         }
-        let mut result = Values::default();
+        let mut result = given.positional.get(2).cloned().unwrap_or_default();
         for name in name.texts() {
             result.join(self.attribute(object, name, (at, at)));
         }
@@ -321,7 +385,7 @@ impl<'a> Reader<'a, '_, '_> {
         let Some(name) = given.get(0, "name") else { return Values::default() };
         if name.texts().next().is_none() {
             self.sink.shape(Shape::DynamicImport, "", at);
-            return Values::default();
+            return Values::path("?");
         }
         let whole = !path.ends_with("__import__") || given.get(3, "fromlist").is_some();
         let mut result = Values::default();

@@ -42,7 +42,11 @@ impl Reader<'_, '_, '_> {
                 made.join(pairs.somewhere());
                 made
             }
-            "builtins.next" => first.map(Values::items).unwrap_or_default(),
+            "builtins.next" => {
+                let mut next = first.map(Values::items).unwrap_or_default();
+                next.join(given.positional.get(1).cloned().unwrap_or_default());
+                next
+            }
             "builtins.enumerate" | "builtins.zip" => {
                 // Which of the pair it is does not matter.
                 let all = given.positional.iter().flat_map(|items| items.items().iter().cloned().collect::<Vec<_>>());
@@ -93,11 +97,6 @@ impl Reader<'_, '_, '_> {
                 }
                 Values::default()
             }
-            "pathlib.Path" | "pathlib.PosixPath" | "pathlib.PurePath" => {
-                let mut made = Values::path("pathlib.Path()");
-                made.join(given.text(0).map(|text| Values::text(text.to_owned())).unwrap_or_default());
-                made
-            }
             "os.open" => {
                 const WRITES: &[&str] = &["os.O_WRONLY", "os.O_RDWR", "os.O_CREAT", "os.O_TRUNC", "os.O_APPEND"];
                 if given.get(1, "flags").is_some_and(|flags| flags.paths().any(|flag| WRITES.contains(&flag))) {
@@ -124,7 +123,7 @@ impl Reader<'_, '_, '_> {
                 )),
                 None => Values::default(),
             },
-            _ => return None,
+            _ => return made_path(path, given),
         })
     }
 
@@ -137,4 +136,28 @@ impl Reader<'_, '_, '_> {
         }
         object
     }
+}
+
+/// What functions about paths of files give.
+fn made_path(path: &str, given: &Given) -> Option<Values> {
+    Some(match path {
+        "os.path.join" | "posixpath.join" => {
+            let parts: Option<Vec<&str>> = given.positional.iter().map(Values::as_text).collect();
+            parts.map(|parts| Values::text(parts.join("/"))).unwrap_or_default()
+        }
+        "os.path.expanduser" | "os.path.abspath" | "os.path.realpath" | "os.path.normpath" | "os.fspath" => {
+            given.text(0).map(|text| Values::text(text.to_owned())).unwrap_or_default()
+        }
+        "pathlib.Path.home" => {
+            let mut home = Values::path("pathlib.Path()");
+            home.join(Values::text("~".to_owned()));
+            home
+        }
+        "pathlib.Path" | "pathlib.PosixPath" | "pathlib.PurePath" => {
+            let mut made = Values::path("pathlib.Path()");
+            made.join(given.text(0).map(|text| Values::text(text.to_owned())).unwrap_or_default());
+            made
+        }
+        _ => return None,
+    })
 }

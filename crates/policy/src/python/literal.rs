@@ -18,6 +18,7 @@ impl<'a> Reader<'a, '_, '_> {
         let mut whole = true;
         for item in items {
             let values = self.eval(item);
+            self.escape(&values);
             match values.iter().next() {
                 Some(value) if known.len() < MOST_ITEMS => known.push(value.clone()),
                 Some(_) => whole = false,
@@ -42,6 +43,7 @@ impl<'a> Reader<'a, '_, '_> {
         for item in items {
             let key = item.key.as_ref().map(|key| self.eval(key));
             let values = self.eval(&item.value);
+            self.escape(&values);
             let name: Option<Rc<str>> = key.as_ref().and_then(Values::as_text).map(Rc::from);
             for value in values.iter() {
                 match (&name, value) {

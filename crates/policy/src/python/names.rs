@@ -27,6 +27,8 @@ const CARRIED: &[&str] = &[
     "runpy",
     "imp",
 ];
+/// Modules that are looked for where they may have gone out of sight.
+const ESCAPING: &[&str] = &["os", "posix", "subprocess", "builtins", "shutil", "pty", "importlib", "runpy"];
 /// Names that mean a builtin where nothing else is bound.
 const BUILTINS: &[&str] = &[
     "__import__",
@@ -146,12 +148,39 @@ impl Reader<'_, '_, '_> {
             values = known.clone();
         }
         values.paths().for_each(|path| self.sink.name(path, place.0));
+        self.use_of(&values, name, place.0);
         values
+    }
+
+    /// These may be anywhere from here on.
+    pub(super) fn escape(&mut self, values: &Values) {
+        if !values.is_empty() {
+            self.escapes.out(values, ESCAPING);
+        }
+    }
+
+    /// Something of this name is used; `found` is what it is known to be.
+    fn use_of(&mut self, found: &Values, name: &str, at: usize) {
+        let settled =
+            |path: &str| !path.contains("()") && !ESCAPING.contains(&path.split('.').next().unwrap_or_default());
+        if !self.sink.quiet && self.sink.may_be_critical(name) && !found.paths().any(settled) {
+            self.escapes.used(name, at);
+        }
     }
 
     fn attribute_of(&mut self, path: &str, name: &str, at: usize) -> Values {
         let Some(full) = below(path, name) else { return Values::default() };
         match (path, name) {
+            // A module of which only is known that it was imported: `os`, if it has something that only `os` has.
+            ("?", name) => {
+                let path = below("os", name).filter(|path| self.sink.is_critical(path));
+                return Values::one(Value::Path(path.unwrap_or(full)));
+            }
+            // A module of its own that only has that name.
+            ("asyncio", "subprocess") => {
+                self.sink.import("subprocess", at);
+                return Values::one(Value::Path(full));
+            }
             (_, "__dict__") => return Values::one(Value::Space(Space::Of(path.into()))),
             ("sys", "modules") => return Values::one(Value::Space(Space::Modules)),
             // Builtin functions know the module that they are of.
@@ -187,6 +216,9 @@ impl Reader<'_, '_, '_> {
                     None => items.iter().for_each(|item| values.add(item.clone())),
                 },
                 Value::Space(space) => {
+                    if let (Space::Of(module), None) = (space, key.as_text()) {
+                        values.join(any_of(module));
+                    }
                     for name in key.texts().map(str::to_owned).collect::<Vec<_>>() {
                         values.join(self.named_in(space, &name, at));
                     }
@@ -199,6 +231,7 @@ impl Reader<'_, '_, '_> {
                     }
                     if key.is_empty() {
                         self.sink.shape(Shape::DynamicName, "builtins", at);
+                        values.join(any_of("builtins"));
                     }
                 }
                 Value::Path(path) if &**path == "builtins.object" => values.add(value.clone()),
@@ -217,6 +250,9 @@ impl Reader<'_, '_, '_> {
             values = known.clone();
         }
         values.paths().for_each(|path| self.sink.name(path, at));
+        if let Some(name) = key.as_text() {
+            self.use_of(&values, name, at);
+        }
         values
     }
 
@@ -237,6 +273,11 @@ impl Reader<'_, '_, '_> {
             }
         }
     }
+}
+
+/// Something of a module that is chosen at run time, if the module has what nobody should choose so.
+pub(super) fn any_of(module: &str) -> Values {
+    if ESCAPING.contains(&module) { Values::path(&format!("{module}.?")) } else { Values::default() }
 }
 
 /// `"xsystem"[1:]`, where all of it is known.

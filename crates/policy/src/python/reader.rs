@@ -9,6 +9,7 @@ use ruff_text_size::Ranged;
 use super::bind::Runs;
 use super::literal::shown;
 use super::names::slice;
+use crate::escape::Escapes;
 use crate::rule::Shape;
 use crate::scope::{Kind, Scopes};
 use crate::sink::Sink;
@@ -38,6 +39,8 @@ pub(super) struct Reader<'a, 's, 'k> {
     returns: Vec<Values>,
     /// Ways out of the function so far.
     pub(super) exits: usize,
+    /// Modules that went out of sight.
+    pub(super) escapes: Escapes,
     /// Above zero where texts are meant for people.
     pub(super) prose: usize,
 }
@@ -54,10 +57,13 @@ pub(super) fn read(body: &[Stmt], sink: &mut Sink<'_>) {
         unrolled: 0,
         returns: Vec::new(),
         exits: 0,
+        escapes: Escapes::default(),
         prose: 0,
     };
     reader.bind_body(body, Runs::Always);
     reader.visit_body(body);
+    let Reader { escapes, sink, .. } = reader;
+    escapes.tell(sink);
 }
 
 impl<'a> Visitor<'a> for Reader<'a, '_, '_> {
@@ -100,6 +106,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_, '_> {
             Stmt::Return(given) => {
                 self.exits += 1;
                 let values = given.value.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+                self.escape(&values);
                 if let Some(returns) = self.returns.last_mut() {
                     returns.join(values);
                 }
@@ -209,6 +216,7 @@ impl<'a> Reader<'a, '_, '_> {
             self.scopes.bind(name, values);
         }
         let given = self.eval(&lambda.body);
+        self.escape(&given);
         self.scopes.leave();
         gives(&given)
     }
@@ -306,6 +314,7 @@ impl<'a> Reader<'a, '_, '_> {
             Expr::Dict(dict) => self.dictionary(&dict.items),
             Expr::Named(named) => {
                 let values = self.eval(&named.value);
+                self.escape(&values);
                 self.bind_target(&named.target, &values, Runs::Perhaps);
                 values
             }
@@ -331,7 +340,17 @@ impl<'a> Reader<'a, '_, '_> {
                 let parts = comprehension.key.as_deref().into_iter().chain([&*comprehension.value]);
                 self.comprehension(&comprehension.generators, parts)
             }
-            Expr::Yield(_) | Expr::YieldFrom(_) | Expr::Await(_) => {
+            Expr::Await(awaited) => {
+                self.exits += 1;
+                self.eval(&awaited.value)
+            }
+            Expr::Yield(given) => {
+                self.exits += 1;
+                let values = given.value.as_ref().map(|value| self.eval(value)).unwrap_or_default();
+                self.escape(&values);
+                Values::default()
+            }
+            Expr::YieldFrom(_) => {
                 self.exits += 1;
                 visitor::walk_expr(self, expression);
                 Values::default()

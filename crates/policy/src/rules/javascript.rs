@@ -76,6 +76,7 @@ pub(super) const RULES: &[Rule] = &[
             "child_process.execFile",
             "child_process.execFileSync",
             "child_process.fork",
+            "cluster.fork",
             "execa.execa",
             "execa.execaCommand",
             "shelljs.exec",
@@ -254,6 +255,13 @@ pub(super) const RULES: &[Rule] = &[
         Match::Shape(Shape::DynamicName),
         &["process[x]", "require('child_process')[name]('id')", "globalThis[a + b]"],
         &["obj[x]", "process['env']", "process.argv[2]"],
+    ),
+    row(
+        ("javascript.dynamic.call", Critical, 10),
+        "what is called of `{}` is decided at run time",
+        Match::Shape(Shape::DynamicCall),
+        &["require('child_process')[name]('id')", "Object.values(require('child_process'))[3]('id')"],
+        &["require('fs')[name]('x')", "obj[name]()", "console.log(require('child_process')[name])"],
     ),
     row(
         ("javascript.prototype", Medium, 3),

@@ -61,6 +61,9 @@ pub(super) const RULES: &[Rule] = &[
             "marshal.load",
             "runpy.run_path",
             "runpy.run_module",
+            "runpy._run_code",
+            "runpy._run_module_code",
+            "zipimport.zipimporter",
             "imp.load_source",
             "imp.load_module",
             "importlib.machinery.SourceFileLoader",
@@ -174,6 +177,13 @@ pub(super) const RULES: &[Rule] = &[
             "self.popen('x')",
             "import os\nos.path.join('a', 'b')",
         ],
+    ),
+    row(
+        ("python.process.start_method", Critical, 10),
+        "`.{}()` starts another program",
+        method(&["subprocess_shell", "subprocess_exec"]),
+        &["async def f(loop):\n    await loop.subprocess_shell(P, 'id')"],
+        &["subprocess_shell('id')", "x.shell('id')"],
     ),
     row(
         ("python.process.fork", High, 5),
@@ -415,6 +425,13 @@ pub(super) const RULES: &[Rule] = &[
         Match::Shape(Shape::DynamicName),
         &["import os\ngetattr(os, input())('id')", "getattr(__builtins__, name)", "__builtins__[x]"],
         &["getattr(self, name)", "import math\ngetattr(math, name)", "import os\ngetattr(os, 'getcwd')()"],
+    ),
+    row(
+        ("python.dynamic.call", Critical, 10),
+        "what is called of `{}` is decided at run time",
+        Match::Shape(Shape::DynamicCall),
+        &["import os\ngetattr(os, input())('id')", "import builtins\nvars(builtins)[x]('1')"],
+        &["import os\nprint(getattr(os, name))", "import math\ngetattr(math, name)(1)", "getattr(self, name)()"],
     ),
     row(
         ("python.introspection.subclasses", Critical, 10),

@@ -1,6 +1,9 @@
 //! More of the table: each of these evasions was once let through.
 
 pub(crate) mod round;
+pub(crate) mod sight_bash;
+pub(crate) mod sight_javascript;
+pub(crate) mod sight_python;
 
 use policy::Language::{self, Bash, JavaScript, Python, TypeScript};
 
