@@ -62,11 +62,19 @@ pub(super) fn furnish_session(limits: &Limits, shown: &[(String, String)]) -> Re
         show(&own, c"", &folder(&at)?)?;
     }
     limit_mount(c"/", libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID)?;
+    // As in every session: some files of other processes are anybody's to open for writing.
+    limit_mount(c"/proc", libc::MOUNT_ATTR_RDONLY)?;
     seal_mounts()
 }
 
 /// Folders that the disk of a session is made of.
 const DISK: [&CStr; 3] = [c"/work", c"/home", c"/tmp"];
+
+/// What programs of a session may write to on its disk, and where else it is shown.
+pub(super) fn own_folders(shown: &[(String, String)]) -> Vec<String> {
+    let disk = DISK.iter().map(|path| path.to_string_lossy().into_owned());
+    disk.chain(shown.iter().map(|(_, at)| at.clone())).collect()
+}
 
 fn limit_mount(path: &CStr, set: u64) -> Result<(), Errno> {
     sys::mount_setattr(CWD.as_fd(), path, MountAttr { set, clear: 0, propagation: 0, recursive: false })

@@ -152,7 +152,8 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
                     return Err(errno);
                 }
                 set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-                let kind = Kind::Session { users: false };
+                let folders = furnish::own_folders(&shown);
+                let kind = Kind::Contained { folders };
                 Engine::report(&Report::Ready { layers: layers::close(role, &kind) })?;
                 return session::serve(&mut engine, &limits);
             }
