@@ -116,13 +116,20 @@ impl World {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.host()]).arg(inner.get_program()).args(args);
         command.arg("--config").arg(&config).env("SAGGAR_HOME", state).stdin(Stdio::null());
+        if let Ok(daemon) = std::env::var("SAGGAR_TEST_DOCKER") {
+            command.env("DOCKER_HOST", daemon);
+        }
         command
     }
 
     fn run(&self, settings: &str, code: &str) -> Output {
-        self.command(settings, &["run", "--network", "open", "--timeout", "60s", "--json", "-c", code])
-            .output()
-            .unwrap()
+        self.run_on(&[], settings, code)
+    }
+
+    /// The same on the backend that `backend` names.
+    fn run_on(&self, backend: &[&str], settings: &str, code: &str) -> Output {
+        let args = ["run", "--network", "open", "--timeout", "60s", "--json", "-c", code];
+        self.command(settings, &[&args, backend].concat()).output().unwrap()
     }
 
     /// What is set on the host: devices, rules and routes.
@@ -171,9 +178,27 @@ for where in {addresses:?}:
     )
 }
 
+/// Options for containers of the daemon that `scripts/docker-engine` has started. Its socket is a file, which is the same
+/// in every network.
+fn on_docker() -> Vec<String> {
+    let image = std::env::var("SAGGAR_TEST_IMAGE").unwrap();
+    ["--backend", "docker", "--image", &image].map(str::to_owned).to_vec()
+}
+
 #[test]
 fn the_internet_is_open_and_the_host_and_its_neighbours_are_not() {
-    let world = World::new("a");
+    what_is_open_and_what_is_not("a", &[]);
+}
+
+#[test]
+#[ignore = "needs a Docker daemon: scripts/test-docker"]
+fn on_docker_the_internet_is_open_and_the_daemons_host_and_its_neighbours_are_not() {
+    let backend = on_docker();
+    what_is_open_and_what_is_not("x", &backend.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+fn what_is_open_and_what_is_not(name: &str, backend: &[&str]) {
+    let world = World::new(name);
     let before = world.traces();
     let open = ["203.0.113.9", "198.51.100.1", "2001:db8:1::1", "some.name.example"];
     let closed = [
@@ -191,31 +216,43 @@ fn the_internet_is_open_and_the_host_and_its_neighbours_are_not() {
         "0.0.0.0",
         "::ffff:198.51.100.2",
     ];
-    let output = world.run("", &reach(&[&open[..], &closed[..]].concat()));
+    let output = world.run_on(backend, "", &reach(&[&open[..], &closed[..]].concat()));
     let result = json(&output);
     let lines =
         |places: &[&str], said: &str| places.iter().map(|place| format!("{place} {said}\n")).collect::<Vec<_>>();
     let expected = [lines(&open, "hello"), lines(&closed, "no")].concat().concat();
     assert_eq!(result["stdout"], expected, "{result}");
     // It is a namespace of its own, and of all else nothing is given up.
-    let plain = json(&world.command("", &["run", "--json", "-c", "1"]).output().unwrap());
+    let plain = json(&world.command("", &[&["run", "--json", "-c", "1"], backend].concat()).output().unwrap());
     assert_eq!(result["isolation"], plain["isolation"]);
     assert_eq!(world.traces(), before);
     // Without the option there is no way out.
-    let none = world.command("", &["run", "--json", "-c", &reach(&["203.0.113.9", "2001:db8:1::1"])]).output().unwrap();
+    let code = reach(&["203.0.113.9", "2001:db8:1::1"]);
+    let none = world.command("", &[&["run", "--json", "-c", &code], backend].concat()).output().unwrap();
     assert_eq!(json(&none)["stdout"], "203.0.113.9 no\n2001:db8:1::1 no\n");
 }
 
 #[test]
 fn a_session_reaches_what_a_run_reaches() {
-    let world = World::new("s");
+    what_a_session_reaches("s", &[]);
+}
+
+#[test]
+#[ignore = "needs a Docker daemon: scripts/test-docker"]
+fn a_session_on_docker_reaches_what_a_run_reaches() {
+    let backend = on_docker();
+    what_a_session_reaches("y", &backend.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+fn what_a_session_reaches(name: &str, backend: &[&str]) {
+    let world = World::new(name);
     let serve = ["serve", "--listen", "127.0.0.1:0"];
     let state = folder(&format!("network-{}", world.name));
     let mut serving = world.command_in(&state, "", &serve);
     let mut server = serving.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually("the server listens", || state.join("saggar.sock").exists());
     let session = |args: &[&str]| json(&world.command_in(&state, "", &[&["session"], args].concat()).output().unwrap());
-    let open = session(&["create", "--json", "--network", "open"]);
+    let open = session(&[&["create", "--json", "--network", "open"], backend].concat());
     assert_eq!(open["network"], "open", "{open}");
     let id = open["id"].as_str().unwrap();
     let places = ["203.0.113.9", "some.name.example", "127.0.0.1", "198.51.100.2", "10.7.0.1", "169.254.169.254"];
@@ -223,7 +260,7 @@ fn a_session_reaches_what_a_run_reaches() {
     let expected =
         "203.0.113.9 hello\nsome.name.example hello\n127.0.0.1 no\n198.51.100.2 no\n10.7.0.1 no\n169.254.169.254 no\n";
     assert_eq!(ran["stdout"], expected, "{ran}");
-    let closed = session(&["create", "--json"]);
+    let closed = session(&[&["create", "--json"], backend].concat());
     let ran = session(&["run", closed["id"].as_str().unwrap(), "--json", "-c", &reach(&["203.0.113.9"])]);
     assert_eq!(ran["stdout"], "203.0.113.9 no\n");
     assert_eq!(open["isolation"], closed["isolation"]);
@@ -249,7 +286,18 @@ fn what_the_settings_name_is_open_and_they_can_close_all() {
 
 #[test]
 fn much_goes_both_ways_unharmed_and_many_at_once() {
-    let world = World::new("c");
+    much_goes_both_ways("c", &[]);
+}
+
+#[test]
+#[ignore = "needs a Docker daemon: scripts/test-docker"]
+fn on_docker_much_goes_both_ways_unharmed_and_many_at_once() {
+    let backend = on_docker();
+    much_goes_both_ways("z", &backend.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+fn much_goes_both_ways(name: &str, backend: &[&str]) {
+    let world = World::new(name);
     let code = r#"
 import socket, threading, hashlib, random
 def carry(size):
@@ -267,7 +315,7 @@ for t in threads: t.start()
 for t in threads: t.join()
 print("done")
 "#;
-    let output = world.run("", code);
+    let output = world.run_on(backend, "", code);
     assert_eq!(json(&output)["stdout"], "done\n", "{}", text(&output.stdout));
 }
 

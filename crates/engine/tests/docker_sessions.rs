@@ -17,7 +17,7 @@ use engine::{
     Running, Session, SessionSpec, Settings, SnapshotSpec, Spoken, TerminalSize,
 };
 use tokio::io::AsyncReadExt as _;
-use types::{BackendKind, ErrorCode, ExecResult, GuestPath, Layer, LimitKind, LimitsSpec, Network, Outcome};
+use types::{BackendKind, ErrorCode, ExecResult, GuestPath, Layer, LimitKind, LimitsSpec, Outcome};
 
 fn host() -> String {
     std::env::var("SAGGAR_TEST_DOCKER").expect("SAGGAR_TEST_DOCKER names a daemon: see scripts/docker-engine")
@@ -134,9 +134,6 @@ async fn a_command_is_what_any_run_is() {
     let root = CommandSpec { user: GuestUser::Root, ..shell("true") };
     let refused = engine.exec_in_session(&Caller::default(), &session, root, Spoken::default()).await.unwrap_err();
     assert_eq!(refused.to_string(), "user `root` cannot be had in this session");
-    let open_network = SessionSpec { network: Network::Open, ..contained() };
-    let refused = engine.create_session(&Caller::default(), open_network).await.err().unwrap();
-    assert_eq!(refused.code(), ErrorCode::Unsupported);
     let unknown = SessionSpec { image: Some("no-such-image:x".to_owned()), ..contained() };
     assert_eq!(engine.create_session(&Caller::default(), unknown).await.err().unwrap().code(), ErrorCode::NotFound);
 }

@@ -156,7 +156,9 @@ def judge_alive(place, status):
     if result.get("ok") or "error" not in result and status_of(result) in ("killed:memory", "killed:disk", "killed:cpu"):
         return []
     code = result.get("error", {}).get("code")
-    if code == "not_found" and status == "killed:memory":
+    # In a container nobody is left who could do without processor time, so that it ends with it.
+    spent = status == "killed:cpu" and "--backend=docker" in place.h.a.option
+    if code == "not_found" and (status == "killed:memory" or spent):
         place.gone = True
         place.h.notes.append(f"{place.m['id']}: its session ended with it")
         return []

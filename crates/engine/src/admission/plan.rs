@@ -47,9 +47,6 @@ pub(crate) enum Program {
 pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) -> Result<Admitted, RunError> {
     let backend = request.backend.unwrap_or(settings.backend);
     let reference = reference(backend, request.image.as_deref(), settings, caller)?;
-    if backend == BackendKind::Docker && request.network == Network::Open {
-        return Err(RunError::Unsupported { what: "network `open` on the Docker backend".to_owned() });
-    }
     check_words(&request)?;
     let limits = request.limits.resolve(&settings.defaults, &settings.ceiling)?;
     let language = request.language.as_deref();

@@ -45,11 +45,20 @@ pub(crate) struct Router {
 impl Router {
     /// Starts a router; the other end of the sandbox's device comes over `channel`, whenever that is ready.
     pub(crate) fn start(channel: Channel, rules: Arc<Rules>) -> std::io::Result<Self> {
+        Self::begin(rules, move || jail::receive_descriptor(&channel))
+    }
+
+    /// Starts a router for a sandbox elsewhere: somebody else carries its packets to the other end of `packets`, one in
+    /// each message.
+    pub(crate) fn afar(packets: OwnedFd, rules: Arc<Rules>) -> std::io::Result<Self> {
+        Self::begin(rules, move || Some(packets))
+    }
+
+    fn begin(rules: Arc<Rules>, device: impl FnOnce() -> Option<OwnedFd> + Send + 'static) -> std::io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let work = move || {
-            if let Some(tun) = jail::receive_descriptor(&channel) {
-                drop(channel);
-                Loop::new(tun, rules).run(&stopped);
+            if let Some(device) = device() {
+                Loop::new(device, rules).run(&stopped);
             }
         };
         thread::Builder::new().name("router".to_owned()).spawn(work)?;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use types::{BackendKind, Network};
+use types::BackendKind;
 
 use super::error::SessionError;
 use super::spec::SessionSpec;
-use super::surroundings::{Surroundings, Way};
+use super::surroundings::Surroundings;
 use crate::admission;
 use crate::backend::{ImageFacts, LayerId, Origin};
 use crate::engine::{Caller, Engine};
@@ -102,17 +102,13 @@ impl Engine {
     ) -> Result<Ground, SessionError> {
         let backend = &self.stations.get(kind, &self.settings)?.backend;
         let name = kind.name();
-        if spec.network == Network::Open {
-            return Err(
-                RunError::Unsupported { what: format!("network `open` in sessions of backend `{name}`") }.into()
-            );
-        }
+        let network = match surroundings.as_ref().map(|surroundings| surroundings.way) {
+            None => admission::way_out(spec.network, &self.settings, caller)?,
+            Some(way) => self.way_out(way, caller).await?,
+        };
         let around = surroundings.unwrap_or_default();
         if !around.trees.is_empty() {
             return Err(RunError::Unsupported { what: format!("host folders in sessions of backend `{name}`") }.into());
-        }
-        if around.way != Way::Closed {
-            return Err(RunError::Unsupported { what: format!("any network in sessions of backend `{name}`") }.into());
         }
         let reference = match &layer {
             Some(layer) => layer.0.rsplit('@').next().unwrap_or_default().to_owned(),
@@ -137,7 +133,7 @@ impl Engine {
             image: None,
             digest: Some(facts.digest),
             extra_roots: Vec::new(),
-            network: None,
+            network,
             shown: around.shown,
             path: facts.path,
         })

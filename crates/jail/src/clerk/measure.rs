@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 /// Those folders, from the root.
 const FOLDERS: [&str; 3] = ["work", "home", "tmp"];
-/// Folders that are held open on the way down; what lies deeper is not looked at, and counts for a disk that is full.
-const DEEPEST: usize = 500;
+/// Folders that are held open on the way down. From deeper ones the way back is by `..`.
+const HELD: usize = 200;
 
 /// Bytes and entries. A file with several names is one.
 pub(super) fn all(root: &OwnedFd) -> (u64, u64) {
@@ -35,12 +35,20 @@ impl Sum {
     fn walk(&mut self, top: OwnedFd) {
         let Ok(device) = fstat(&top).map(|stat| stat.st_dev) else { return };
         let mut left = names(&top);
-        let mut path: Vec<(OwnedFd, Vec<CString>)> = Vec::new();
+        let mut path: Vec<(Above, Vec<CString>)> = Vec::new();
         let mut here = top;
         loop {
             let Some(name) = left.pop() else {
                 let Some((above, rest)) = path.pop() else { return };
-                (here, left) = (above, rest);
+                match above.back_from(&here) {
+                    Some(above) => (here, left) = (above, rest),
+                    // Somebody moves folders while they are looked at, deeper than anybody needs them: what is not seen may
+                    // be anything.
+                    None => {
+                        self.entries = u64::MAX / 2;
+                        return;
+                    }
+                }
                 continue;
             };
             let Ok(stat) = statat(&here, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
@@ -51,13 +59,11 @@ impl Sum {
             if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
                 continue;
             }
-            if path.len() >= DEEPEST {
-                self.entries = u64::MAX / 2;
-                continue;
-            }
             if let Ok(inner) = open(&here, &name) {
                 let inside = names(&inner);
-                path.push((std::mem::replace(&mut here, inner), std::mem::replace(&mut left, inside)));
+                let above = std::mem::replace(&mut here, inner);
+                let above = if path.len() < HELD { Above::Held(above) } else { Above::known(&above) };
+                path.push((above, std::mem::replace(&mut left, inside)));
             }
         }
     }
@@ -72,6 +78,34 @@ impl Sum {
         self.entries = self.entries.saturating_add(1);
         self.bytes = self.bytes.saturating_add(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512));
     }
+}
+
+/// The folder above one that is looked at.
+enum Above {
+    Held(OwnedFd),
+    /// Its device and number.
+    Known(Option<(u64, u64)>),
+}
+
+impl Above {
+    fn known(folder: &OwnedFd) -> Self {
+        Self::Known(identity(folder))
+    }
+
+    /// Goes back to it; nothing if it is not there any more.
+    fn back_from(self, below: &OwnedFd) -> Option<OwnedFd> {
+        match self {
+            Self::Held(folder) => Some(folder),
+            Self::Known(known) => {
+                let folder = open(below, &c"..".to_owned()).ok()?;
+                (known.is_some() && identity(&folder) == known).then_some(folder)
+            }
+        }
+    }
+}
+
+fn identity(folder: &OwnedFd) -> Option<(u64, u64)> {
+    fstat(folder).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// Opens a folder. One of our own that was closed to hide what is in it is opened for the moment that it takes.
@@ -101,6 +135,25 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_deep_tree_is_counted_to_its_end() {
+        let scratch = std::env::temp_dir().join(format!("saggar-measure-deep-{}", std::process::id()));
+        fs::create_dir_all(scratch.join("work")).unwrap();
+        let root = rustix::fs::open(&scratch, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let mut here = open(&root, &c"work".to_owned()).unwrap();
+        for _ in 0..3000 {
+            rustix::fs::mkdirat(&here, c"d", Mode::RWXU).unwrap();
+            // After the folder in the order of names or before it: it is counted on the way back at some depth.
+            for name in [c"a", c"z"] {
+                openat(&here, name, OFlags::CREATE | OFlags::WRONLY, Mode::RWXU).unwrap();
+            }
+            here = open(&here, &c"d".to_owned()).unwrap();
+        }
+        let (_, entries) = all(&root);
+        crate::remove::folder(&scratch).unwrap();
+        assert_eq!(entries, 9000);
+    }
 
     #[test]
     fn folders_that_are_closed_and_second_names_hide_nothing_and_add_nothing() {

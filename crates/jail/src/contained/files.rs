@@ -49,7 +49,7 @@ pub(super) fn place(engine: &mut Engine, path: &str, executable: bool) -> Result
                 }
             }
             FrameKind::End => return answer(file.map(|_| Report::Done)),
-            FrameKind::Message | FrameKind::Out | FrameKind::Err => return Err(Errno::PROTO),
+            FrameKind::Message | FrameKind::Out | FrameKind::Err | FrameKind::Packet => return Err(Errno::PROTO),
         }
     }
 }

@@ -14,7 +14,7 @@ mod session;
 mod wire;
 
 use std::convert::Infallible;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
@@ -46,12 +46,17 @@ pub enum Role {
 /// Bytes that process 1 takes of `/tmp` for itself, and the one file that holds them.
 pub const RESERVED: u64 = crate::stage::RECORD_BYTES;
 
+/// Packets that are passed on at once before anybody else's turn.
+const PACKETS: usize = 32;
+
 /// Why it ended, other than that nobody is left to serve.
 pub type Ending = Errno;
 
 /// The engine's end, as this process sees it.
 pub(crate) struct Engine {
     frames: Frames,
+    /// The network's way out, if it has one.
+    way: Option<sys::Wire>,
 }
 
 impl Engine {
@@ -75,8 +80,35 @@ impl Engine {
         }
     }
 
+    /// The next frame that has come. Packets may come at any time, and are passed on.
     fn taken(&mut self) -> Result<Option<(FrameKind, Vec<u8>)>, Errno> {
-        self.frames.next_frame().map_err(|Garbled| Errno::PROTO)
+        loop {
+            match (self.frames.next_frame().map_err(|Garbled| Errno::PROTO)?, &self.way) {
+                (Some((FrameKind::Packet, packet)), Some(way)) => way.write(&packet),
+                (Some((FrameKind::Packet, _)), None) => return Err(Errno::PROTO),
+                (other, _) => return Ok(other),
+            }
+        }
+    }
+
+    /// Where packets of programs come from.
+    fn way(&self) -> Option<BorrowedFd<'_>> {
+        self.way.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Passes on packets of programs, a few of them.
+    fn pass_packets(&self) -> Result<(), Errno> {
+        let Some(way) = &self.way else { return Ok(()) };
+        let mut buffer = vec![0; MOST_CONTENT];
+        for _ in 0..PACKETS {
+            match way.read(&mut buffer) {
+                Ok(read) => Self::say(&frame(FrameKind::Packet, &buffer[..read]))?,
+                Err(Errno::AGAIN) => break,
+                // The device says once what went wrong with it.
+                Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn next(&mut self) -> Result<(FrameKind, Vec<u8>), Errno> {
@@ -125,7 +157,7 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
     sys::close_all_but(&[])?;
     sys::reset_signals();
     rustix::process::umask(rustix::fs::Mode::from(0o022));
-    let mut engine = Engine { frames: Frames::default() };
+    let mut engine = Engine { frames: Frames::default(), way: None };
     loop {
         let (kind, payload) = engine.next()?;
         if kind != FrameKind::Message {
@@ -133,26 +165,35 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
             continue;
         }
         match postcard::from_bytes(&payload).map_err(|_| Errno::PROTO)? {
-            Order::Close { limits } => {
-                if role == Role::Init {
+            Order::Close { limits, way_out } => {
+                match (role, way_out) {
+                    (Role::Init, true) => {
+                        engine.way =
+                            Some(or_tell(furnish::with_way_out(|network| furnish::furnish(&limits, network)))?);
+                    }
                     // Told by the layers that are on afterwards.
-                    let _ = furnish::furnish(&limits);
+                    (Role::Init, false) => drop(furnish::alone(|network| furnish::furnish(&limits, network))),
+                    (Role::Guest, true) => return Err(Errno::PROTO),
+                    (Role::Guest, false) => {}
                 }
                 set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
                 files::reserve()?;
                 Engine::report(&Report::Ready { layers: layers::close(role, &Kind::Run) })?;
             }
-            Order::Open { limits, shown } => {
+            Order::Open { limits, shown, way_out } => {
                 if role == Role::Guest {
                     return Err(Errno::PROTO);
                 }
-                // Told by the layers that are on afterwards, but for what no layer tells.
-                if let (Err(errno), false) = (furnish::furnish_session(&limits, &shown), shown.is_empty()) {
-                    Engine::report(&Report::Failed { errno: errno.raw_os_error() })?;
-                    return Err(errno);
+                let furnish = |network| furnish::furnish_session(&limits, network, &shown);
+                match (way_out, shown.is_empty()) {
+                    (true, _) => engine.way = Some(or_tell(furnish::with_way_out(furnish))?),
+                    (false, false) => or_tell(furnish::alone(furnish))?,
+                    // Told by the layers that are on afterwards, but for what no layer tells.
+                    (false, true) => drop(furnish::alone(furnish)),
                 }
                 set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-                let kind = Kind::Session { users: false };
+                let folders = furnish::own_folders(&shown);
+                let kind = Kind::Contained { folders };
                 Engine::report(&Report::Ready { layers: layers::close(role, &kind) })?;
                 return session::serve(&mut engine, &limits);
             }
@@ -174,4 +215,12 @@ fn serve(role: Role) -> Result<Infallible, Ending> {
             | Order::Settle { .. } => return Err(Errno::PROTO),
         }
     }
+}
+
+/// What came of something without which there is nothing to serve.
+fn or_tell<T>(done: Result<T, Errno>) -> Result<T, Errno> {
+    if let Err(errno) = &done {
+        Engine::report(&Report::Failed { errno: errno.raw_os_error() })?;
+    }
+    done
 }

@@ -142,6 +142,7 @@ impl Running {
             self.stdout.as_ref().map(|fd| (Source::Out, fd.as_fd(), PollFlags::IN)),
             self.stderr.as_ref().map(|fd| (Source::Err, fd.as_fd(), PollFlags::IN)),
             self.input.wanting().map(|fd| (Source::Input, fd, PollFlags::OUT)),
+            engine.way().map(|fd| (Source::Way, fd, PollFlags::IN)),
         ]
         .into_iter()
         .flatten()
@@ -166,6 +167,7 @@ impl Running {
                 Source::Out => pass_on(&mut self.stdout, FrameKind::Out)?,
                 Source::Err => pass_on(&mut self.stderr, FrameKind::Err)?,
                 Source::Input => self.feed()?,
+                Source::Way => engine.pass_packets()?,
                 Source::End => {}
             }
         }
@@ -182,7 +184,7 @@ impl Running {
                     Order::Kill => self.stop(End::Cancelled),
                     _ => return Err(Errno::PROTO),
                 },
-                FrameKind::Out | FrameKind::Err => return Err(Errno::PROTO),
+                FrameKind::Out | FrameKind::Err | FrameKind::Packet => return Err(Errno::PROTO),
             }
         }
         self.feed()
@@ -231,6 +233,7 @@ enum Source {
     Out,
     Err,
     Input,
+    Way,
 }
 
 /// Passes on one piece of output; the pipe is let go of at its end.

@@ -31,6 +31,8 @@ use streams::{Source, Streams};
 
 /// How often the time on processors is looked at, where that is limited.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the kernel may take to end what was killed.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Rounds of ending those who write.
 const ROUNDS: usize = 50;
 
@@ -85,12 +87,18 @@ impl Session<'_> {
         let watched: Vec<(ProcessId, Source, BorrowedFd<'_>, i16)> =
             self.streams.iter().flat_map(|(process, streams)| streams.watched(*process)).collect();
         let fixed = [(Engine::input(), libc::POLLIN), (self.news.as_fd(), libc::POLLIN)];
-        let fds: Vec<_> = fixed.into_iter().chain(watched.iter().map(|(_, _, fd, events)| (*fd, *events))).collect();
+        let way = engine.way().map(|fd| (fd, libc::POLLIN));
+        let before = fixed.len() + usize::from(way.is_some());
+        let fds: Vec<_> =
+            fixed.into_iter().chain(way).chain(watched.iter().map(|(_, _, fd, events)| (*fd, *events))).collect();
         let ready = children.poll(&fds, self.patience())?;
-        let streams = watched.iter().zip(&ready[fixed.len()..]).filter(|(_, ready)| **ready);
+        let streams = watched.iter().zip(&ready[before..]).filter(|(_, ready)| **ready);
         let streams: Vec<(ProcessId, Source)> = streams.map(|((process, source, ..), _)| (*process, *source)).collect();
         if ready[0] {
             engine.fill()?;
+        }
+        if ready[fixed.len()..before].contains(&true) {
+            engine.pass_packets()?;
         }
         for (process, source) in streams {
             if let Some(streams) = self.streams.get_mut(&process) {
@@ -123,10 +131,25 @@ impl Session<'_> {
             self.kill(process, End::Limit(LimitKind::Wall));
         }
         if self.limits.cpu.is_some_and(|most| self.meters.cpu() >= Some(most)) {
-            Engine::report(&Report::Spent(LimitKind::Cpu))?;
-            return Err(Errno::DQUOT);
+            return self.end_by(LimitKind::Cpu);
         }
         Ok(())
+    }
+
+    /// Ends every program by a limit of the whole, and then the session: whoever waits for a program hears of that first.
+    fn end_by(&mut self, limit: LimitKind) -> Result<(), Errno> {
+        let patience = Instant::now() + PATIENCE;
+        while !self.programs.is_empty() && Instant::now() < patience {
+            // Again and again: one that was being started has nobody below its parent yet.
+            for process in self.programs.keys().copied().collect::<Vec<_>>() {
+                self.kill(process, End::Limit(limit));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            self.reap()?;
+            self.hear()?;
+        }
+        Engine::report(&Report::Spent(limit))?;
+        Err(Errno::DQUOT)
     }
 
     fn take(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), Errno> {
@@ -143,7 +166,7 @@ impl Session<'_> {
                     None => Ok(()),
                 }
             }
-            FrameKind::Out | FrameKind::Err => Err(Errno::PROTO),
+            FrameKind::Out | FrameKind::Err | FrameKind::Packet => Err(Errno::PROTO),
         }
     }
 

@@ -26,18 +26,23 @@ pub enum FrameKind {
     Content,
     /// The end of that.
     End,
+    /// A packet of its network, from its IP header on: either way, and whenever it comes.
+    Packet,
 }
 
-const KINDS: [FrameKind; 5] = [FrameKind::Message, FrameKind::Out, FrameKind::Err, FrameKind::Content, FrameKind::End];
+const KINDS: [FrameKind; 6] =
+    [FrameKind::Message, FrameKind::Out, FrameKind::Err, FrameKind::Content, FrameKind::End, FrameKind::Packet];
 
 /// To process 1 of a container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// Furnish the container and close what its engine has left open: first of all, and once. Answered by
-    /// [`Report::Ready`].
+    /// [`Report::Ready`], or by [`Report::Failed`] where the way out that it is to have cannot be had.
     Close {
         /// Of the disk, and how many processors programs see.
         limits: Limits,
+        /// Whether it has a way out: packets go over this stream, to whoever routes them.
+        way_out: bool,
     },
     /// Write a file below `/work`; its content follows. Answered by [`Report::Done`] or [`Report::Failed`].
     Place {
@@ -90,6 +95,8 @@ pub enum Order {
         /// Folders of its disk, and others of the image in whose place they show as well. Where they cannot, the answer is
         /// [`Report::Failed`], and there is no session.
         shown: Vec<(String, String)>,
+        /// As for [`Order::Close`].
+        way_out: bool,
     },
     /// In a session: the same that a keeper is told.
     Session(SessionOrder),

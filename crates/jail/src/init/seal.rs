@@ -27,6 +27,11 @@ pub(crate) enum Kind {
         /// Whether it has more than one user, so that its init must be able to become each.
         users: bool,
     },
+    /// One that stays in a container: its disk is never swapped below its processes.
+    Contained {
+        /// Folders that are its own.
+        folders: Vec<String>,
+    },
 }
 
 /// What root keeps inside a sandbox that stays, over the ids and files of its own user namespace alone.
@@ -52,7 +57,9 @@ pub(super) fn close(
 ) -> Result<Option<OwnedFd>, Trouble> {
     match kind {
         Kind::Session { users: true } => keep_capabilities(INIT).wall(Layer::CapsDropped, "drop capabilities")?,
-        Kind::Run | Kind::Session { .. } => drop_capabilities().wall(Layer::CapsDropped, "drop every capability")?,
+        Kind::Run | Kind::Session { .. } | Kind::Contained { .. } => {
+            drop_capabilities().wall(Layer::CapsDropped, "drop every capability")?;
+        }
     }
     layers.push(Layer::CapsDropped);
     set_no_new_privs(true).wall(Layer::NoNewPrivs, "set no_new_privs")?;
@@ -181,13 +188,16 @@ fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
     };
     let device = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile;
     add("/", read)?;
-    let folders: &[&str] = match kind {
-        Kind::Run => &["/work", "/tmp", "/dev/shm"],
-        Kind::Session { .. } => &["/"],
-    };
-    folders.iter().try_for_each(|folder| add(folder, own))?;
+    match kind {
+        Kind::Run => ["/work", "/tmp", "/dev/shm"].iter().try_for_each(|folder| add(folder, own))?,
+        Kind::Session { .. } => add("/", own)?,
+        Kind::Contained { folders } => {
+            add("/dev/shm", own)?;
+            folders.iter().try_for_each(|folder| add(folder, own))?;
+        }
+    }
     add("/dev", device)?;
-    if let Kind::Session { .. } = kind {
+    if !matches!(kind, Kind::Run) {
         add("/dev/pts", device | AccessFs::IoctlDev)?;
         // Some hosts have no such device to show.
         match add("/dev/tty", AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) {

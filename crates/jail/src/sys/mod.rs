@@ -9,6 +9,7 @@ mod ptrace;
 mod seccomp;
 mod signals;
 mod wait;
+mod wire;
 
 pub(crate) use clone::{Clone3, Side, Stack, Steps, fork};
 pub(crate) use exec::{CStrings, execve};
@@ -18,6 +19,7 @@ pub(crate) use ptrace::{Event as TaskEvent, enter_folder, heard_of, interrupt, l
 pub(crate) use seccomp::{Instruction, install_filter};
 pub(crate) use signals::Signals;
 pub(crate) use wait::{Children, Reaped, has_children, reap_beside, reap_orphan, reap_until, signal_all, wait_for};
+pub(crate) use wire::Wire;
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -11,7 +11,7 @@ use super::last_errno;
 use crate::way_out::MTU;
 
 /// What the device is called inside.
-const NAME: &CStr = c"eth0";
+pub(super) const NAME: &CStr = c"eth0";
 /// The sandbox's own addresses. Nobody else ever sees them.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 0);
@@ -20,7 +20,7 @@ const ADDRESS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x5a66, 0, 0, 0, 0, 0, 0x15);
 /// Brings `lo` of the current network namespace up; a new namespace has it down.
 pub(crate) fn loopback_up() -> Result<(), Errno> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    bring_up(&socket, c"lo")
+    bring_up(&socket, c"lo", 0)
 }
 
 /// Makes `tun` the other end of a device of the current network namespace, with addresses and the way to everywhere.
@@ -28,6 +28,12 @@ pub(crate) fn set_up_device(tun: &OwnedFd) -> Result<(), Errno> {
     let mut request = request(NAME)?;
     request.ifr_ifru.ifru_flags = short(libc::IFF_TUN | libc::IFF_NO_PI)?;
     control(tun, libc::TUNSETIFF, &request)?;
+    address_device(0)
+}
+
+/// Gives the device its addresses and the way to everywhere, and brings it up.
+pub(super) fn address_device(flags: libc::c_int) -> Result<(), Errno> {
+    let mut request = request(NAME)?;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     for (what, address) in [(libc::SIOCSIFADDR, ADDRESS), (libc::SIOCSIFNETMASK, MASK)] {
         request.ifr_ifru.ifru_addr = v4(address);
@@ -35,7 +41,7 @@ pub(crate) fn set_up_device(tun: &OwnedFd) -> Result<(), Errno> {
     }
     request.ifr_ifru.ifru_mtu = i32::try_from(MTU).map_err(|_| Errno::INVAL)?;
     control(&socket, libc::SIOCSIFMTU, &request)?;
-    bring_up(&socket, NAME)?;
+    bring_up(&socket, NAME, flags)?;
     // SAFETY: `rtentry` is plain numbers and a pointer that may be null; all zero is a valid one.
     let mut route: libc::rtentry = unsafe { std::mem::zeroed() };
     (route.rt_dst, route.rt_genmask) = (v4(Ipv4Addr::UNSPECIFIED), v4(Ipv4Addr::UNSPECIFIED));
@@ -75,13 +81,13 @@ struct RouteV6 {
     index: i32,
 }
 
-fn bring_up(socket: &OwnedFd, name: &CStr) -> Result<(), Errno> {
+pub(super) fn bring_up(socket: &OwnedFd, name: &CStr, flags: libc::c_int) -> Result<(), Errno> {
     let mut request = request(name)?;
-    request.ifr_ifru.ifru_flags = short(libc::IFF_UP | libc::IFF_RUNNING)?;
+    request.ifr_ifru.ifru_flags = short(libc::IFF_UP | libc::IFF_RUNNING | flags)?;
     control(socket, libc::SIOCSIFFLAGS, &request)
 }
 
-fn request(name: &CStr) -> Result<libc::ifreq, Errno> {
+pub(super) fn request(name: &CStr) -> Result<libc::ifreq, Errno> {
     // SAFETY: `ifreq` is plain numbers; all zero is a valid one.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
@@ -107,7 +113,7 @@ fn v4(address: Ipv4Addr) -> libc::sockaddr {
 }
 
 /// A call that reads one structure.
-fn control<T>(socket: &OwnedFd, what: libc::Ioctl, argument: &T) -> Result<(), Errno> {
+pub(super) fn control<T>(socket: &OwnedFd, what: libc::Ioctl, argument: &T) -> Result<(), Errno> {
     // SAFETY: every caller passes the structure that its request reads (`ifreq`, `rtentry`, `in6_ifreq`, `RouteV6`), and
     // it lives across the call. `TUNSETIFF` writes the name back into an `ifreq` that it had itself filled with the same.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), what, std::ptr::from_ref(argument)) };

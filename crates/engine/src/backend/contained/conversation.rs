@@ -98,7 +98,7 @@ impl Conversation<'_> {
         let stream = match kind {
             FrameKind::Out => Stream::Out,
             FrameKind::Err => Stream::Err,
-            FrameKind::Content | FrameKind::End => return Err(self.link.garbled()),
+            FrameKind::Content | FrameKind::End | FrameKind::Packet => return Err(self.link.garbled()),
             FrameKind::Message => {
                 return match self.link.read(payload)? {
                     Report::Started => Ok(None),

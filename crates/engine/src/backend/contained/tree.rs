@@ -234,7 +234,7 @@ fn piece(link: &mut Link) -> io::Result<Option<Vec<u8>>> {
             let report = link.read(&payload).map_err(io::Error::other)?;
             Err(refused(report).err().unwrap_or_else(unexpected))
         }
-        (FrameKind::Out | FrameKind::Err, _) => Err(unexpected()),
+        (FrameKind::Out | FrameKind::Err | FrameKind::Packet, _) => Err(unexpected()),
     }
 }
 

@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl Container {
     pub(super) fn new(link: Link, held: Arc<Held>, known: Known, spec: &SandboxSpec) -> Self {
         let (limits, accept) = (spec.limits.clone(), spec.accept.clone());
-        Self { tree: ContainedTree::new(link), held, known, limits, accept, layers: Vec::new() }
+        let way_out = spec.network.is_some();
+        Self { tree: ContainedTree::new(link), held, known, limits, way_out, accept, layers: Vec::new() }
     }
 
     /// Lets process 1 furnish and close it. What is on then was seen by process 1.
@@ -34,9 +35,13 @@ impl Container {
             let pid = held.inspect().await?.state.and_then(|state| state.pid).unwrap_or_default();
             sockets::limit(pid, &held.id, limits.memory);
         }
+        let way_out = self.way_out;
         let link = self.tree.link_mut();
-        link.order(&Order::Close { limits: wire(&limits) }).await?;
+        link.order(&Order::Close { limits: wire(&limits), way_out }).await?;
         let greeting = tokio::time::timeout(PATIENCE, link.report()).await;
+        if let Ok(Ok(Report::Failed { errno })) = greeting {
+            return Err(no_way_out(errno));
+        }
         let Ok(Ok(Report::Ready { layers: seen })) = greeting else {
             let said = held.inspect().await.ok().and_then(|found| found.state?.error).filter(|said| !said.is_empty());
             return Err(DockerError::Gone { said }.into());
@@ -77,4 +82,10 @@ impl Container {
         };
         self.held.on_thread(asked).await
     }
+}
+
+/// Process 1 could not make a network of its own.
+pub(super) fn no_way_out(errno: i32) -> BackendError {
+    let source = std::io::Error::from_raw_os_error(errno);
+    BackendError::Layer { layer: Layer::NetNs, step: "making a network in the container".to_owned(), source }
 }

@@ -1,6 +1,7 @@
 //! What a container is made of: harder settings than its users would choose.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
@@ -10,6 +11,7 @@ use types::Limits;
 
 use super::daemon::{Known, LABEL, labels};
 use super::settings::DockerSettings;
+use crate::network::Rules;
 
 /// Where our own program and the drivers of interpreters lie, as in any other sandbox.
 pub(super) const OWN_FOLDER: &str = "/opt/saggar";
@@ -89,9 +91,14 @@ pub(super) struct Stock<'a> {
 
 impl Stock<'_> {
     /// One of them.
-    pub(super) fn plan<'b>(&'b self, limits: &'b Limits, session: Option<&'b str>) -> Plan<'b> {
+    pub(super) fn plan<'b>(
+        &'b self,
+        limits: &'b Limits,
+        session: Option<&'b str>,
+        network: Option<&'b Arc<Rules>>,
+    ) -> Plan<'b> {
         let Self { settings, known, image, volumes, own } = self;
-        Plan { settings, known, image, volumes, own, limits, session }
+        Plan { settings, known, image, volumes, own, limits, session, network }
     }
 }
 
@@ -108,6 +115,8 @@ pub(super) struct Plan<'a> {
     pub(super) limits: &'a Limits,
     /// The session that it is for: then its disk is its own layer, and the daemon keeps it when it is told to.
     pub(super) session: Option<&'a str>,
+    /// What it may reach, if it is to have a way out.
+    pub(super) network: Option<&'a Arc<Rules>>,
 }
 
 impl Plan<'_> {
@@ -152,6 +161,7 @@ impl Plan<'_> {
             security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={}", filter())]),
             // Of a session process 1 closes all but its folders.
             readonly_rootfs: Some(self.session.is_none()),
+            // Process 1 makes that of a container with a way out.
             network_mode: Some("none".to_owned()),
             // None at all: /dev/shm is a tmpfs of our own, with a limit on its inodes too.
             ipc_mode: Some("none".to_owned()),

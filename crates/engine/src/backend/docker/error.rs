@@ -35,6 +35,9 @@ pub enum DockerError {
         /// What it should be for.
         wanted: &'static str,
     },
+    /// No router could be started on this host.
+    #[error("the network of a container cannot be routed")]
+    Router(#[source] std::io::Error),
     /// The daemon refused a step.
     #[error("the Docker daemon refused to {step}")]
     Refused {
@@ -66,7 +69,7 @@ impl DockerError {
             Self::Address(_) | Self::Certificate(_) => ErrorCode::InvalidSettings,
             Self::NoImage(_) => ErrorCode::NotFound,
             Self::Foreign { .. } => ErrorCode::Unsupported,
-            Self::Refused { .. } | Self::Gone { .. } | Self::Thread(_) => ErrorCode::SandboxFailed,
+            Self::Refused { .. } | Self::Gone { .. } | Self::Thread(_) | Self::Router(_) => ErrorCode::SandboxFailed,
         }
     }
 
@@ -85,7 +88,7 @@ impl DockerError {
             Self::Foreign { .. } => "choose an image for that machine".to_owned(),
             Self::Refused { .. } => "the daemon's own log says more; docs/DOCKER.md has what is asked of it".to_owned(),
             Self::Gone { .. } => "the daemon's own log says more".to_owned(),
-            Self::Thread(_) => "raise `ulimit -u`".to_owned(),
+            Self::Thread(_) | Self::Router(_) => "raise `ulimit -u`".to_owned(),
         }
     }
 }

@@ -15,9 +15,11 @@ use types::LimitKind;
 
 use super::daemon::Daemon;
 use super::error::DockerError;
+use super::way_out::{Carried, WayOut};
 use crate::backend::BoxFuture;
-use crate::backend::contained::{Host, Link, WAITING, cut};
+use crate::backend::contained::{Host, Link, WAITING};
 use crate::error::BackendError;
+use crate::network::Rules;
 
 /// The longest that process 1 may say on its standard error, which it never does.
 const MOST_SAID: usize = 1000;
@@ -38,9 +40,12 @@ impl Held {
     }
 
     /// Attaches to the container, which was not started yet, so that nothing it says is lost.
-    pub(super) async fn attach(self: &Arc<Self>) -> Result<Link, DockerError> {
+    pub(super) async fn attach(self: &Arc<Self>, network: Option<&Arc<Rules>>) -> Result<Link, DockerError> {
+        let way = network.map(WayOut::open).transpose()?;
         let (to, orders) = mpsc::channel(WAITING);
         let (frames, from) = mpsc::channel(WAITING);
+        // Packets alone keep no conversation up.
+        let last: mpsc::WeakSender<Vec<u8>> = mpsc::Sender::downgrade(&to);
         let (client, id) = (self.client.clone(), self.id.clone());
         self.daemon
             .on_thread(async move {
@@ -54,7 +59,8 @@ impl Held {
                 let attached = client.attach_container(&id, Some(options)).await;
                 let attached = attached.map_err(DockerError::refused("attach to a container"))?;
                 tokio::spawn(send(orders, attached.input));
-                tokio::spawn(receive(attached.output, frames));
+                let way = way.map(|way| way.carry(last)).transpose()?;
+                tokio::spawn(receive(attached.output, frames, way));
                 Ok(())
             })
             .await?;
@@ -133,13 +139,13 @@ async fn send(mut orders: mpsc::Receiver<Vec<u8>>, mut input: Pin<Box<dyn AsyncW
 
 type Outputs = Pin<Box<dyn futures_util::Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
 
-async fn receive(mut output: Outputs, into: mpsc::Sender<(FrameKind, Vec<u8>)>) {
+async fn receive(mut output: Outputs, into: mpsc::Sender<(FrameKind, Vec<u8>)>, way: Option<Carried>) {
     let mut frames = Frames::default();
     let mut said = 0;
     while let Some(Ok(piece)) = output.next().await {
         match piece {
             LogOutput::StdOut { message } => {
-                if cut(&mut frames, &message, &into).await.is_err() {
+                if pass(&mut frames, &message, &into, way.as_ref()).await.is_none() {
                     return;
                 }
             }
@@ -150,4 +156,22 @@ async fn receive(mut output: Outputs, into: mpsc::Sender<(FrameKind, Vec<u8>)>) 
             return;
         }
     }
+}
+
+/// Cuts what has come into frames: packets go their own way. Nothing if nobody takes them or they are none.
+async fn pass(
+    frames: &mut Frames,
+    piece: &[u8],
+    into: &mpsc::Sender<(FrameKind, Vec<u8>)>,
+    way: Option<&Carried>,
+) -> Option<()> {
+    frames.push(piece);
+    while let Some((kind, payload)) = frames.next_frame().ok()? {
+        if kind == FrameKind::Packet {
+            way?.take(&payload);
+        } else {
+            into.send((kind, payload)).await.ok()?;
+        }
+    }
+    Some(())
 }

@@ -18,6 +18,7 @@ mod snapshots;
 mod sockets;
 mod sweep;
 mod volume;
+mod way_out;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +84,8 @@ impl Docker {
     async fn make(&self, spec: &SandboxSpec) -> Result<Container, BackendError> {
         let image = spec.digest.as_deref().ok_or_else(|| DockerError::NoImage(String::new()))?;
         let stock = self.stock(image).await?;
-        let (link, held) = self.start_whole(&stock.known, &stock.plan(&spec.limits, None), None).await?;
+        let (link, held) =
+            self.start_whole(&stock.known, &stock.plan(&spec.limits, None, spec.network.as_ref()), None).await?;
         let mut container = Container::new(link, held, stock.known, spec);
         // One that is made ahead of need is closed when it is known what for.
         if !spec.ahead {
@@ -120,7 +122,7 @@ impl Docker {
         let id = self.daemon.make(&known.client, plan.body()).await?.take();
         // From here on it is removed, whatever happens.
         let held = Held::new(Arc::clone(&self.daemon), known.client.clone(), id);
-        let link = held.attach().await?;
+        let link = held.attach(plan.network).await?;
         let (client, id) = (known.client.clone(), held.id.clone());
         let started = self.daemon.on_thread(async move {
             if let Some(folders) = folders {

@@ -17,6 +17,8 @@ pub(super) struct Container {
     pub(super) held: Arc<Held>,
     pub(super) known: Known,
     pub(super) limits: Limits,
+    /// Whether it has a way out.
+    pub(super) way_out: bool,
     /// Walls that may be missing.
     pub(super) accept: Vec<Layer>,
     /// Those that are on, once it is closed.

@@ -56,7 +56,7 @@ impl E2b {
         let template = spec.digest.as_deref().unwrap_or_else(|| self.settings.template());
         let held = Held::make(&self.errands, &known, template, spec.network.is_some()).await?;
         let (mut link, path) = held.enter(spec.limits.wall + TRANSFERS).await?;
-        link.order(&Order::Close { limits: wire(&spec.limits) }).await?;
+        link.order(&Order::Close { limits: wire(&spec.limits), way_out: false }).await?;
         let Ok(Ok(Report::Ready { layers })) = tokio::time::timeout(CLOSING, link.report()).await else {
             return Err(E2bError::Gone { said: Some("our program in it did not begin".to_owned()) }.into());
         };

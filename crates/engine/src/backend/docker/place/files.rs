@@ -241,7 +241,7 @@ impl AsyncRead for Content {
                     let why = Answer::read(&payload).map_or_else(|| Err(unexpected()), refused);
                     return Poll::Ready(Err(why.err().unwrap_or_else(unexpected)));
                 }
-                (FrameKind::Out | FrameKind::Err, _) => return Poll::Ready(Err(unexpected())),
+                (FrameKind::Out | FrameKind::Err | FrameKind::Packet, _) => return Poll::Ready(Err(unexpected())),
             }
         }
         let n = into.remaining().min(self.rest.len() - self.at);

@@ -158,7 +158,7 @@ impl Lane {
                 }
                 Some(())
             }
-            FrameKind::Content | FrameKind::End => None,
+            FrameKind::Content | FrameKind::End | FrameKind::Packet => None,
             FrameKind::Message => self.take(Report::read(payload)?),
         }
     }

@@ -19,6 +19,7 @@ use types::{Isolation, Layer, Usage};
 use self::files::ContainerFiles;
 use self::lane::Lane;
 use super::archive::archive_of;
+use super::close::no_way_out;
 use super::daemon::{Known, LABEL};
 use super::error::DockerError;
 use super::held::Held;
@@ -68,7 +69,7 @@ impl Docker {
         };
         let stock = self.stock(&image).await?;
         let folders = (spec.origin == Origin::Nothing).then(volume::folders);
-        let plan = stock.plan(&spec.limits, Some(&spec.id));
+        let plan = stock.plan(&spec.limits, Some(&spec.id), spec.network.as_ref());
         let (link, held) = self.start_whole(&stock.known, &plan, folders).await?;
         DockerPlace::open(link, held, &stock.known, spec).await
     }
@@ -80,9 +81,13 @@ impl DockerPlace {
             let pid = held.inspect().await?.state.and_then(|state| state.pid).unwrap_or_default();
             sockets::limit(pid, &held.id, spec.limits.memory);
         }
-        link.order(&Order::Open { limits: wire(&spec.limits), shown: spec.shown.clone() }).await?;
+        let way_out = spec.network.is_some();
+        link.order(&Order::Open { limits: wire(&spec.limits), shown: spec.shown.clone(), way_out }).await?;
         let greeting = tokio::time::timeout(PATIENCE, link.report()).await;
         if let Ok(Ok(Report::Failed { errno })) = greeting {
+            if way_out && spec.shown.is_empty() {
+                return Err(no_way_out(errno));
+            }
             let source = std::io::Error::from_raw_os_error(errno);
             let step = "showing a folder of the session in another's place".to_owned();
             return Err(BackendError::Layer { layer: Layer::UserNs, step, source });
