@@ -40,15 +40,13 @@ impl Sum {
         loop {
             let Some(name) = left.pop() else {
                 let Some((above, rest)) = path.pop() else { return };
-                match above.back_from(&here) {
-                    Some(above) => (here, left) = (above, rest),
+                let Some(above) = above.back_from(&here) else {
                     // Somebody moves folders while they are looked at, deeper than anybody needs them: what is not seen may
                     // be anything.
-                    None => {
-                        self.entries = u64::MAX / 2;
-                        return;
-                    }
-                }
+                    self.entries = u64::MAX / 2;
+                    return;
+                };
+                (here, left) = (above, rest);
                 continue;
             };
             let Ok(stat) = statat(&here, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };

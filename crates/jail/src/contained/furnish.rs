@@ -146,7 +146,7 @@ fn in_memory(limits: &Limits, network: Network) -> Result<OwnedFd, Errno> {
         Network::None => (limits.disk, limits.inodes),
         Network::WayOut => (limits.disk.saturating_add(4096), limits.inodes.saturating_add(1)),
     };
-    let memory = stage::writable(&Limits { disk, inodes, ..limits.clone() })?;
+    let memory = stage::writable(&Limits { disk, inodes, ..*limits })?;
     stage::give(&memory, (getuid().as_raw(), getgid().as_raw()))?;
     if network == Network::WayOut {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
