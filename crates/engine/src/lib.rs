@@ -75,7 +75,7 @@ pub use server_settings::{LogForm, ServerSettings, TlsFiles};
 pub use session::{
     CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, FilePass, Heard, Listener, Onto, ProcessInfo,
     Running, Session, SessionError, SessionInfo, SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,
-    Surroundings, Way,
+    Surroundings, Watching, Way,
 };
 pub use settings::{
     AdmissionSettings, Allowance, AuditSettings, FusionSettings, PoolSettings, Settings, SettingsError,
