@@ -46,9 +46,9 @@ pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DiskArchive, DockerError, DockerReport,
     DockerSettings, E2bBackendSettings, E2bError, Ended, FileChange, FileContentStream, FileEntry, FileError,
-    FileEvent, FileKind, Gone, GuestUser, ImageFacts, LayerId, Marks, Origin, Output, Place, PlaceFiles, PlaceSpec,
-    PlaceUsage, Process, ProcessSpec, Reach, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked,
-    WorkerKind, WorkerSpec, Writers,
+    FileEvent, FileKind, Gone, GuestUser, ImageFacts, LayerId, Marks, Origin, Output, Packages, Place, PlaceFiles,
+    PlaceSpec, PlaceUsage, Process, ProcessSpec, Reach, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize,
+    Unpacked, WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::{DatabaseError, open as open_database};
