@@ -142,6 +142,11 @@ fn langchains_backend_finds_its_files_and_commands() {
 }
 
 #[test]
+fn what_was_given_opens_nothing_more() {
+    run("attempts", "");
+}
+
+#[test]
 fn neither_neighbours_nor_the_server_nor_the_host_are_reached() {
     run("walls", "");
 }

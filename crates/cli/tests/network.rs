@@ -416,3 +416,61 @@ fn packages_are_installed_once_and_run_without_a_network() {
     assert_eq!((failed.status.code(), &json(&failed)["error"]["code"]), (Some(125), &"build_failed".into()));
     assert_eq!(json(&ask(&["image", "list", "--json"])).as_array().unwrap().len(), 3);
 }
+
+#[test]
+fn a_scripts_packages_are_installed_where_an_e2b_server_runs_it() {
+    let mut world = World::new("f");
+    let (files, host) = (folder("network-e2b-index"), world.host());
+    index(&files);
+    let mut server = Command::new("ip");
+    server.args(["netns", "exec", &world.internet(), "python3", "-m", "http.server", "8080", "--bind", "203.0.113.9"]);
+    world.servers.push(server.current_dir(&files).stderr(Stdio::null()).spawn().unwrap());
+    let here = folder("network-e2b-here");
+    let config = here.join("saggar.toml");
+    fs::write(&config, "[e2b.backend]\nindex_url = \"http://203.0.113.9:8080/simple\"\n").unwrap();
+    let mut serve = |name: &str, network: &str| {
+        let far = folder(&format!("network-e2b-{name}"));
+        fs::set_permissions(&far, fs::Permissions::from_mode(0o700)).unwrap();
+        let settings = far.join("saggar.toml");
+        let text = format!("[network]\nopen = \"everybody\"\n[e2b]\nbuild = false\nnetwork = \"{network}\"\n");
+        fs::write(&settings, text).unwrap();
+        let mut serve = Command::new("ip");
+        serve.args(["netns", "exec", &host]).arg(saggar(&[]).get_program()).args(["serve", "--listen", "127.0.0.1:0"]);
+        serve.arg("--config").arg(&settings).env("SAGGAR_HOME", &far).stderr(Stdio::piped());
+        let mut serve = serve.spawn().unwrap();
+        let line = BufReader::new(serve.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+        world.servers.push(serve);
+        let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap_or_else(|| panic!("{line}"));
+        (url.to_owned(), fs::read_to_string(far.join("api-key")).unwrap().trim().to_owned())
+    };
+    let (open, closed) = (serve("open", "open"), serve("closed", "none"));
+    let run = |(url, key): &(String, String), words: &[&str], code: &str| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &host]).arg(saggar(&[]).get_program());
+        command.args(["run", "--backend", "e2b", "--script-deps", "--json"]).args(words).args(["-c", code]);
+        command.arg("--config").arg(&config).env("SAGGAR_HOME", &here).stdin(Stdio::null());
+        command.env("E2B_API_KEY", key).env("E2B_API_URL", url).env("E2B_SANDBOX_URL", url).output().unwrap()
+    };
+    let asking = |package: &str, rest: &str| format!("# /// script\n# dependencies = ['{package}']\n# ///\n{rest}");
+    let code = asking("tiny", "import tiny, socket\nprint(tiny.answer(), tiny.__file__)\nopen('made', 'w').write('x')");
+    eventually("the index answers", || run(&open, &[], &code).status.success());
+    let ran = json(&run(&open, &[], &code));
+    let at = "/home/user/.saggar/packages/opt/packages/python/tiny/__init__.py";
+    assert_eq!((&ran["stdout"], &ran["backend"]), (&format!("42 {at}\n").into(), &"e2b".into()), "{ran}");
+    // What was installed is no file of the run.
+    assert_eq!(ran["files"].as_array().unwrap().len(), 1, "{ran}");
+    // The installer's way out is not the run's.
+    let out = "import tiny, socket\nsocket.create_connection(('203.0.113.9', 8080), 5)\nprint('out')";
+    let kept_in = json(&run(&open, &[], &asking("tiny", out)));
+    assert_eq!((&kept_in["stdout"], &kept_in["ok"]), (&"".into(), &false.into()), "{kept_in}");
+    let let_out = json(&run(&open, &["--network", "open"], &asking("tiny", out)));
+    assert_eq!(let_out["stdout"], "out\n", "{let_out}");
+    // Neither an index without the package nor a server without a way out is passed over.
+    for (server, package) in [(&open, "nothing-of-this-name"), (&closed, "tiny")] {
+        let failed = run(server, &[], &asking(package, "print('ran')"));
+        assert_eq!(failed.status.code(), Some(125));
+        let error = json(&failed);
+        assert_eq!(error["error"]["code"], "build_failed", "{error}");
+        assert!(error["error"]["message"].as_str().unwrap().contains("E2B server"), "{error}");
+    }
+}

@@ -154,6 +154,7 @@ impl Engine {
             digest: None,
             network: None,
             worker: None,
+            packages: None,
             ahead: false,
             rehearse: false,
         }

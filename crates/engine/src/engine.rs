@@ -9,7 +9,7 @@ use types::{BackendKind, ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
 
 use crate::admission::{self, Gate, Pass};
 use crate::audit::{Account, Audit, Executed};
-use crate::backend::{Backend, Native, Output, Stdin};
+use crate::backend::{Backend, Native, Output, Packages, Stdin};
 use crate::e2b_settings::E2bSettings;
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
@@ -121,6 +121,8 @@ pub struct Delivery<'a> {
     pub id: Option<String>,
     /// Services that a run with a way out may reach by these names and ports, also where their addresses are private.
     pub reach: Vec<(String, u16)>,
+    /// What was installed for the run where its backend is: [`Engine::packages_for_script`].
+    pub packages: Option<Packages>,
 }
 
 /// A program of ours that loads the code and converses about it. Its standard input and output are the conversation,
@@ -262,7 +264,7 @@ impl Engine {
             admitted.network = Some(Arc::new(rules.map_err(|_| RunError::NetworkClosed)?));
         }
         account.grant(&admitted.limits);
-        let mut run = Run::new(self, station, caller, admitted, steps);
+        let mut run = Run::new(self, station, caller, admitted, steps).with_packages(delivery.packages.take());
         if let Some(rule) = refusal {
             return Ok(run.refused(rule, findings));
         }

@@ -46,9 +46,9 @@ pub use audit::{Audit, AuditError, Bad, ChainReport, Entry, Filter, Kind, Reader
 pub use backend::{
     Backend, BoxFuture, Cancel, Capabilities, Command, Connection, Control, DiskArchive, DockerError, DockerReport,
     DockerSettings, E2bBackendSettings, E2bError, Ended, FileChange, FileContentStream, FileEntry, FileError,
-    FileEvent, FileKind, Gone, GuestUser, ImageFacts, LayerId, Marks, Origin, Output, Place, PlaceFiles, PlaceSpec,
-    PlaceUsage, Process, ProcessSpec, Reach, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize, Unpacked,
-    WorkerKind, WorkerSpec, Writers,
+    FileEvent, FileKind, Gone, GuestUser, ImageFacts, LayerId, Marks, Origin, Output, Packages, Place, PlaceFiles,
+    PlaceSpec, PlaceUsage, Process, ProcessSpec, Reach, Sandbox, SandboxSpec, Snapshotted, Stdin, Stream, TerminalSize,
+    Unpacked, WorkerKind, WorkerSpec, Writers,
 };
 pub use check::{Checked, check};
 pub use database::{DatabaseError, open as open_database};
@@ -75,7 +75,7 @@ pub use server_settings::{LogForm, ServerSettings, TlsFiles};
 pub use session::{
     CellSpec, Change, CommandSpec, ContextInfo, Difference, Differences, FilePass, Heard, Listener, Onto, ProcessInfo,
     Running, Session, SessionError, SessionInfo, SessionSpec, SessionState, Snapshot, SnapshotSpec, Spoken,
-    Surroundings, Way,
+    Surroundings, Watching, Way,
 };
 pub use settings::{
     AdmissionSettings, Allowance, AuditSettings, FusionSettings, PoolSettings, Settings, SettingsError,

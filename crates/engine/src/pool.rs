@@ -179,6 +179,7 @@ impl Pool {
             digest: kind.digest.clone(),
             network: None,
             worker: kind.worker.clone(),
+            packages: None,
             ahead: true,
             rehearse: Arc::strong_count(&self.lent) == 1,
         };

@@ -13,7 +13,7 @@ use types::{
 
 use crate::admission::{self, Admitted, Program};
 use crate::audit::Executed;
-use crate::backend::{Cancel, Command, Ended, ImageFacts, Output, Sandbox, SandboxSpec, Stdin, WorkerSpec};
+use crate::backend::{Cancel, Command, Ended, ImageFacts, Output, Packages, Sandbox, SandboxSpec, Stdin, WorkerSpec};
 use crate::capture::Capture;
 use crate::doctor;
 use crate::engine::{Caller, Delivery, Engine, Harness};
@@ -36,6 +36,8 @@ pub(crate) struct Run<'e> {
     /// What there is to know of its image, once it was looked at.
     image: Option<ImageFacts>,
     accept: Vec<Layer>,
+    /// What was installed for it.
+    packages: Option<Packages>,
     steps: &'e Steps,
 }
 
@@ -74,7 +76,12 @@ impl<'e> Run<'e> {
         // Who insists on a layer does not accept its absence, whatever the settings say.
         let insisted = |layer: &Layer| engine.settings.require.contains(layer) || caller.require.contains(layer);
         let accept = engine.accepted(caller).into_iter().filter(|layer| !insisted(layer)).collect();
-        Self { engine, station, admitted, image: None, accept, steps }
+        Self { engine, station, admitted, image: None, accept, packages: None, steps }
+    }
+
+    /// The same with packages that were installed for it.
+    pub(crate) fn with_packages(self, packages: Option<Packages>) -> Self {
+        Self { packages, ..self }
     }
 
     fn spec(&self, limits: Limits) -> SandboxSpec {
@@ -86,6 +93,7 @@ impl<'e> Run<'e> {
             digest: self.image.as_ref().map(|image| image.digest.clone()),
             network: self.admitted.network.clone(),
             worker: None,
+            packages: self.packages.clone(),
             ahead: false,
             rehearse: false,
         }
@@ -162,6 +170,7 @@ impl<'e> Run<'e> {
             built,
             id: _,
             reach: _,
+            packages: _,
         } = delivery;
         match &self.admitted.program {
             Program::Command(argv) => {

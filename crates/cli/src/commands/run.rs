@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use clap::Args;
-use engine::{Caller, Delivery, Engine, OutFolder, OwnFiles, Settings, Stdin};
+use engine::{Caller, Delivery, Engine, OutFolder, OwnFiles, Packages, Settings, Stdin};
 use types::{BackendKind, Compile, ExecRequest, ExecResult, LimitKind, Outcome};
 
 use super::image::Said;
@@ -44,42 +44,69 @@ impl Run {
         let is_python =
             request.language.as_deref().is_none_or(|language| matches!(language, "python" | "python3" | "py"));
         if let Some(code) = request.code.as_ref().filter(|_| is_python) {
-            request.image = self.with_dependencies(&code.0, &request, config)?;
+            match self.with_dependencies(&code.0, &request, config)? {
+                Dependencies::None => {}
+                Dependencies::Image(image) => request.image = Some(image),
+                Dependencies::Packages(packages) => {
+                    request.args = self.args;
+                    // What was installed is in this process, and so is the run.
+                    let ends = Ends::new(&self.options, self.program.is_stdin())?;
+                    let (result, live) = locally(&self.options.caller(), request, ends, Some(packages), config)?;
+                    return tell(&result, live);
+                }
+            }
         }
         request.args = self.args;
         carry_out(request, &self.options, self.program.is_stdin(), config)
     }
 
-    /// The image to run a script in: the one asked for, with the packages that its metadata names if those are wanted.
+    /// The packages that a script's metadata names, if those are wanted, as the backend of the run takes them.
     fn with_dependencies(
         &self,
         code: &[u8],
         request: &ExecRequest,
         config: Option<&Path>,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Dependencies, Failure> {
         let image = request.image.clone();
         // Cheap to see, and most have none.
         if !code.windows(12).any(|bytes| bytes == b"# /// script") {
-            return Ok(image);
+            return Ok(Dependencies::None);
         }
         let settings = Settings::load(config)?;
         let backend = request.backend.unwrap_or(settings.backend);
         let engine = Engine::open(settings)?;
         let wanted = self.script_deps || (backend == BackendKind::Native && engine.installs_for_scripts());
         if !wanted {
-            return Ok(image);
+            return Ok(Dependencies::None);
         }
-        if backend != BackendKind::Native {
-            let name = backend.name();
-            return Err(wrong(format!("`--script-deps` makes an image for the backend `native`, not for `{name}`")));
-        }
-        let mut said = Said::new();
-        let built = in_runtime(async {
-            Ok(engine.image_for_script(&self.options.caller(), code, image.clone(), Some(&mut said)).await?)
-        });
+        let (caller, mut said) = (self.options.caller(), Said::new());
+        let found = match backend {
+            BackendKind::Native => in_runtime(async {
+                let built = engine.image_for_script(&caller, code, image, Some(&mut said)).await?;
+                Ok(built.map_or(Dependencies::None, Dependencies::Image))
+            }),
+            BackendKind::E2b if self.options.server.is_none() => in_runtime(async {
+                let packages = engine.packages_for_script(&caller, code, image, Some(&mut said)).await?;
+                Ok(packages.map_or(Dependencies::None, Dependencies::Packages))
+            }),
+            BackendKind::E2b => Err(wrong("`--script-deps` on the backend `e2b` is without `--server`".to_owned())),
+            BackendKind::Docker => {
+                Err(wrong("`--script-deps` is for the backends `native` and `e2b`, not for `docker`".to_owned()))
+            }
+        };
         said.bar.finish_and_clear();
-        Ok(built?.or(image))
+        found
     }
+}
+
+/// What a script's metadata came to.
+enum Dependencies {
+    /// It asks for nothing, or nobody wants it to.
+    None,
+    /// An image that has them.
+    Image(String),
+    /// They were installed where the run will be.
+    Packages(Packages),
 }
 
 /// What connects a run with our caller, wherever it is carried out.
@@ -92,6 +119,18 @@ pub(crate) struct Ends {
     pub(crate) window: Option<Window>,
 }
 
+impl Ends {
+    fn new(options: &Options, stdin_is_taken: bool) -> Result<Self, Failure> {
+        Ok(Self {
+            stdin: options.stdin(stdin_is_taken)?,
+            live: (!options.json).then(|| Live::new(options.raw)),
+            out: options.out.as_deref().map(OutFolder::open).transpose()?,
+            interrupt: Interrupt::listen()?,
+            window: None,
+        })
+    }
+}
+
 /// Carries out a request, by the server if there is one, and prints what became of it; `exec` does the same.
 pub(crate) fn carry_out(
     request: ExecRequest,
@@ -100,13 +139,7 @@ pub(crate) fn carry_out(
     config: Option<&Path>,
 ) -> Result<u8, Failure> {
     let caller = options.caller();
-    let mut ends = Ends {
-        stdin: options.stdin(stdin_is_taken)?,
-        live: (!options.json).then(|| Live::new(options.raw)),
-        out: options.out.as_deref().map(OutFolder::open).transpose()?,
-        interrupt: Interrupt::listen()?,
-        window: None,
-    };
+    let mut ends = Ends::new(options, stdin_is_taken)?;
     if let Some(url) = &options.server {
         let result = away::execute(&Server::at(url)?, request, &mut ends)?;
         return tell(&result, ends.live);
@@ -114,7 +147,7 @@ pub(crate) fn carry_out(
     let served = options.server_state(config).and_then(|state| client::execute(&state, &caller, &request, &mut ends));
     let (result, live) = match served {
         Some(result) => (result?, ends.live),
-        None => locally(&caller, request, ends, config)?,
+        None => locally(&caller, request, ends, None, config)?,
     };
     tell(&result, live)
 }
@@ -135,6 +168,7 @@ fn locally(
     caller: &Caller,
     request: ExecRequest,
     ends: Ends,
+    packages: Option<Packages>,
     config: Option<&Path>,
 ) -> Result<(ExecResult, Option<Live>), Failure> {
     let Ends { stdin, mut live, mut out, interrupt, window: _ } = ends;
@@ -147,6 +181,7 @@ fn locally(
             inputs: Some(&mut OwnFiles),
             out: out.as_mut().map(|out| out as &mut dyn engine::Receive),
             cancel: Some(interrupt.watch()?),
+            packages,
             ..Delivery::default()
         };
         Ok(engine.execute(caller, request, delivery).await?)

@@ -130,10 +130,22 @@ pub struct SandboxSpec {
     pub network: Option<Arc<Rules>>,
     /// The interpreter that waits in it, if one should.
     pub worker: Option<WorkerSpec>,
+    /// What its Python finds beside its own packages, where the backend keeps no images of ours.
+    pub packages: Option<Packages>,
     /// Whether nobody waits for it yet.
     pub ahead: bool,
     /// Whether the processors have nothing better to do than to let its worker rehearse.
     pub rehearse: bool,
+}
+
+/// Python packages for one run, as `/opt/packages/python` in a packed archive. It is never unpacked on this host.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Packages(pub(crate) Arc<Vec<u8>>);
+
+impl std::fmt::Debug for Packages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packages({} bytes)", self.0.len())
+    }
 }
 
 /// How an interpreter comes to wait in a sandbox.

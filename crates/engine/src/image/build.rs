@@ -25,7 +25,7 @@ const PYTHON: &str = "/opt/packages/python";
 const NODE: &str = "/opt/packages/node";
 
 /// Where the sandbox leaves its archive, and where it finds certificates.
-const ARCHIVE: &str = "layer.tar.gz";
+pub(super) const ARCHIVE: &str = "layer.tar.gz";
 const AUTHORITIES: &str = "authorities.pem";
 /// Where a root of its own has them; see `system.sh`.
 const HOUSE: &str = "/usr/local/share/ca-certificates/house.crt";
@@ -209,11 +209,7 @@ impl Engine {
                 Ok(unpacked.await.map_err(lost)??)
             }
             (Outcome::Exited { code: 0 }, None) => Err(failed("the installers left nothing behind".to_owned())),
-            (outcome, _) => {
-                let said = result.stderr.trim_end().rsplit('\n').take(3).collect::<Vec<_>>();
-                let said = said.into_iter().rev().collect::<Vec<_>>().join("\n");
-                Err(failed(format!("the packages could not be installed ({outcome:?}): {said}")))
-            }
+            (outcome, _) => Err(failed(not_installed(outcome, &result.stderr))),
         }
     }
 
@@ -239,7 +235,7 @@ impl Engine {
 }
 
 impl Build {
-    fn check(&self) -> Result<(), ImageError> {
+    pub(super) fn check(&self) -> Result<(), ImageError> {
         let wrong = |word: &&String| word.is_empty() || word.starts_with('-') || word.chars().any(char::is_control);
         if let Some(word) = self.apt.iter().chain(&self.pip).chain(&self.npm).find(wrong) {
             let shown: String = word.chars().take(100).filter(|c| !c.is_control()).collect();
@@ -276,7 +272,7 @@ impl Build {
     }
 
     /// What the sandbox does. Packages are its arguments, so no name is ever read by the shell.
-    fn script(&self) -> String {
+    pub(super) fn script(&self) -> String {
         let mut script = String::from("set -e\nmkdir -p /tmp/root\n");
         let mut first = 1;
         let packages = if self.system.is_some() { SYSTEM } else { APT };
@@ -293,7 +289,7 @@ impl Build {
         script
     }
 
-    fn environment(&self) -> BTreeMap<String, String> {
+    pub(super) fn environment(&self) -> BTreeMap<String, String> {
         let mut env = self.sources.environment(&format!("/work/{AUTHORITIES}"));
         env.insert("DEBIAN_FRONTEND".to_owned(), "noninteractive".to_owned());
         let node = self.system.as_ref().and_then(|system| system.node.clone());
@@ -362,8 +358,15 @@ else
 fi
 ";
 
+/// Why nothing was installed, in the last words of the installers.
+pub(super) fn not_installed(outcome: &Outcome, stderr: &str) -> String {
+    let said = stderr.trim_end().rsplit('\n').take(3).collect::<Vec<_>>();
+    let said = said.into_iter().rev().collect::<Vec<_>>().join("\n");
+    format!("the packages could not be installed ({outcome:?}): {said}")
+}
+
 /// As much as a build takes and the ceiling gives.
-fn limits(most: &Limits) -> LimitsSpec {
+pub(super) fn limits(most: &Limits) -> LimitsSpec {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     LimitsSpec {
         wall_ms: Some(WALL_MS.min(most.wall.as_secs_f64() * 1000.0)),
@@ -377,7 +380,7 @@ fn limits(most: &Limits) -> LimitsSpec {
 }
 
 /// Whoever reads along, for as long as the installers speak.
-struct Along<'a>(&'a mut dyn Output);
+pub(super) struct Along<'a>(pub(super) &'a mut dyn Output);
 
 impl Output for Along<'_> {
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> ControlFlow<()> {

@@ -63,6 +63,9 @@ pub enum ImageError {
     /// The packages cannot be had.
     #[error("the image cannot be built: {0}")]
     Build(String),
+    /// The same at the server of the backend `e2b`.
+    #[error("the script's packages cannot be had at the E2B server: {0}")]
+    Elsewhere(String),
     /// The records of images cannot be read or written.
     #[error("the records of images cannot be used")]
     Records(#[source] io::Error),
@@ -84,7 +87,7 @@ impl ImageError {
             | Self::Manifest(_)
             | Self::Digest(_)
             | Self::TooLarge { .. } => ErrorCode::InputUnreadable,
-            Self::Build(_) => ErrorCode::BuildFailed,
+            Self::Build(_) | Self::Elsewhere(_) => ErrorCode::BuildFailed,
             Self::Write { .. } | Self::Records(_) => ErrorCode::StateUnwritable,
             Self::Layer(error) => error.code(),
         }
@@ -110,6 +113,10 @@ impl ImageError {
             Self::Order(_) | Self::Build(_) => {
                 "`saggar image build --help` has examples; --from names an image, --index-url, --proxy and --ca-bundle say \
                  where packages come from"
+            }
+            Self::Elsewhere(_) => {
+                "the template needs python3 with pip, and its sandboxes a way out (another saggar: `network = \"open\"` in [e2b] of \
+                 its settings); `index_url` of [e2b.backend] names another index; a template that has the packages needs none"
             }
             Self::Layer(error) => error.hint(),
         }

@@ -6,6 +6,7 @@ mod archive;
 mod budget;
 mod build;
 mod compress;
+mod elsewhere;
 mod error;
 mod folder;
 mod import;

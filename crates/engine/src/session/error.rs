@@ -28,6 +28,12 @@ pub enum SessionError {
         /// The most.
         most: usize,
     },
+    /// More folders are watched for this caller than he leaves to others.
+    #[error("{held} folders are watched for you already, which is the most for now")]
+    TooManyWatched {
+        /// How many.
+        held: usize,
+    },
     /// Its processes are frozen.
     #[error("the session is paused")]
     Paused,
@@ -72,7 +78,7 @@ impl SessionError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Missing(_) | Self::NoProcess(_) | Self::NoContext(_) | Self::NoSnapshot(_) => ErrorCode::NotFound,
-            Self::TooMany { .. } => ErrorCode::Busy,
+            Self::TooMany { .. } | Self::TooManyWatched { .. } => ErrorCode::Busy,
             Self::Paused | Self::NoInput | Self::Refused { .. } | Self::Path(_) => ErrorCode::InvalidRequest,
             Self::Interpreter(error) => error.code(),
             Self::File(error) => error.code(),
@@ -92,6 +98,9 @@ impl SessionError {
             }
             Self::NoSnapshot(_) => "`saggar session snapshots` lists those that there are",
             Self::TooMany { .. } => "end one with `saggar session kill ID`",
+            Self::TooManyWatched { .. } => {
+                "stop watching one; the kernel's number (sysctl fs.inotify.max_user_instances) is shared by all callers"
+            }
             Self::Paused => "`saggar session resume ID` lets it go on",
             Self::NoInput => "start it with `stdin_open`",
             Self::Refused { .. } => "the owner of the server chooses which commands may run",

@@ -18,6 +18,7 @@ mod spec;
 mod surroundings;
 mod transfer;
 mod upkeep;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,7 @@ pub(crate) use spec::written;
 pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState};
 pub use surroundings::{Surroundings, Way};
 pub use transfer::Onto;
+pub use watching::Watching;
 
 use crate::admission::{Gate, Pass};
 use crate::audit::{Audit, Entry, Kind};

@@ -1,10 +1,10 @@
 //! What there is to know of a file, in E2B's words.
 
-use engine::{FileEntry, FileKind, Marks, PlaceFiles};
+use engine::{FileEntry, FileError, FileKind, Marks, PlaceFiles};
 use serde_json::{Value, json};
 use types::{GuestPath, Timestamp};
 
-use super::connect::Failure;
+use super::connect::{Code, Failure};
 
 /// How the names of attributes begin that are a file's metadata.
 pub(super) const PREFIX: &str = "e2b.";
@@ -18,7 +18,10 @@ pub(super) async fn stat(files: &dyn PlaceFiles, path: &GuestPath) -> Result<Val
 
 /// The entries below a folder.
 pub(super) async fn list(files: &dyn PlaceFiles, path: &GuestPath, depth: u32) -> Result<Vec<Value>, Failure> {
-    let mut entries = files.list(path, depth).await?;
+    let mut entries = files.list(path, depth).await.map_err(|error| match error {
+        FileError::Kind { .. } => Failure::new(Code::InvalidArgument, format!("path is not a directory: {path}")),
+        other => other.into(),
+    })?;
     for entry in entries.iter_mut().filter(|entry| entry.kind == FileKind::Link) {
         // It may be gone by now, or lead nowhere.
         if let Ok(path) = GuestPath::new(entry.path.clone())

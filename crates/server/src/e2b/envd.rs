@@ -14,6 +14,7 @@ use super::fault::Fault;
 use super::sandbox::Sandbox;
 use super::{files, filesystem, metrics, process, upload};
 use crate::http::Shared;
+use crate::query::Query;
 
 /// A request to one sandbox.
 pub(super) struct Asked<'a> {
@@ -69,6 +70,16 @@ pub(super) fn user(headers: &HeaderMap) -> Result<GuestUser, Fault> {
     let text = STANDARD.decode(basic).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let text = text.ok_or_else(|| Fault::unauthorized("the user name cannot be read"))?;
     user_called(text.split(':').next())
+}
+
+/// Whose file is meant. An address that carries its own right says that itself, or means `user`: who was given it may add headers,
+/// and root's is another file.
+pub(super) fn user_of_file(query: &Query, headers: &HeaderMap) -> Result<GuestUser, Fault> {
+    match query.get("username") {
+        Some(name) => user_called(Some(&name)),
+        None if query.get("signature").is_some() => Ok(GuestUser::User),
+        None => user(headers),
+    }
 }
 
 /// Where a user is at home.

@@ -14,7 +14,7 @@ use flate2::write::GzEncoder;
 use hyper::body::{Body as HttpBody, Frame};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::envd::{Asked, resolved, user, user_called};
+use super::envd::{Asked, resolved, user_of_file};
 use super::fault::Fault;
 use crate::query::Query;
 use crate::sessions::Outgoing;
@@ -27,10 +27,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The content of a file.
 pub(super) async fn download(asked: &Asked<'_>, request: Request) -> Result<Response, Fault> {
     let query = Query::of(&request);
-    let user = match query.get("username") {
-        Some(name) => user_called(Some(&name))?,
-        None => user(request.headers())?,
-    };
+    let user = user_of_file(&query, request.headers())?;
     let gzip = wants_gzip(&request);
     drop(request);
     let path = resolved(&query.get("path").unwrap_or_default(), user)?;

@@ -84,10 +84,7 @@ struct List {
 
 async fn list(asked: &Asked<'_>, message: List, user: GuestUser) -> Result<Response, Failure> {
     let path = resolved(&message.path, user)?;
-    let entries = entry::list(&*asked.session.files()?, &path, message.depth.max(1)).await.map_err(|error| {
-        let is_file = error.code == Code::InvalidArgument;
-        if is_file { Failure::new(error.code, format!("path is not a directory: {path}")) } else { error }
-    })?;
+    let entries = entry::list(&*asked.session.files()?, &path, message.depth.max(1)).await?;
     Ok(connect::answer(&json!({ "entries": entries })))
 }
 

@@ -1,12 +1,15 @@
 //! Ports of a sandbox: a request goes in as it came, without what was meant for this server.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use engine::Session;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
@@ -40,7 +43,8 @@ pub(super) async fn forward(
         // Whoever reads the answer is told by its end.
         let _ = connection.with_upgrades().await;
     });
-    let outer = request.extensions_mut().remove::<OnUpgrade>();
+    let asked = request.headers().contains_key(header::UPGRADE);
+    let outer = request.extensions_mut().remove::<OnUpgrade>().filter(|_| asked);
     let peer = request.extensions().get::<Peer>().cloned();
     prepare(shared, &mut request);
     let mut response = sender.send_request(request).await.map_err(failed)?;
@@ -57,6 +61,10 @@ pub(super) async fn forward(
             join(outer, inner).await;
         });
         return Ok(response.map(|_| Body::empty()).into_response());
+    }
+    // Nobody asked for another protocol, and whoever passes answers on would take what follows for one.
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Fault::new(StatusCode::BAD_GATEWAY, "the sandbox answers with another protocol"));
     }
     for name in &OF_CONNECTION {
         response.headers_mut().remove(name);
@@ -92,7 +100,33 @@ fn prepare(shared: &Shared, request: &mut Request) {
 }
 
 fn is_key(shared: &Shared, headers: &HeaderMap, name: &HeaderName) -> bool {
-    let words = headers.get(name).map(HeaderValue::as_bytes);
-    let key = words.map(|words| words.strip_prefix(b"Bearer ").unwrap_or(words));
-    key.is_some_and(|key| shared.keys.identify(key).is_some())
+    // One of several values is enough: the program inside is sent all of them, or none.
+    headers.get_all(name).iter().any(|words| keys_in(words.as_bytes()).any(|key| shared.keys.identify(&key).is_some()))
+}
+
+/// What could be a key in a header's value, as the guard would read it: all of it, or what follows the name of a scheme.
+fn keys_in(words: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let words = words.trim_ascii();
+    let after = |scheme: &str| {
+        let (word, rest) = words.split_at_checked(scheme.len())?;
+        word.eq_ignore_ascii_case(scheme.as_bytes()).then(|| rest.trim_ascii())
+    };
+    let pair = after("basic ").and_then(|pair| STANDARD.decode(pair).ok());
+    let password =
+        pair.and_then(|pair| Some(pair.split_at(pair.iter().position(|byte| *byte == b':')? + 1).1.to_vec()));
+    [Some(words.into()), after("bearer ").map(Cow::from), password.map(Cow::from)].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_however_they_are_sent() {
+        let basic = format!("bAsIc {}", STANDARD.encode("me:key"));
+        for words in ["key", " key ", "Bearer key", "bearer  key", basic.as_str()] {
+            assert!(keys_in(words.as_bytes()).any(|found| *found == *b"key"), "{words}");
+        }
+        assert!(!keys_in(b"Digest key").any(|found| *found == *b"key"));
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use engine::{Caller, FileEvent, Session};
-use tokio::sync::{mpsc, watch};
+use engine::{Caller, Session, Watching};
+use tokio::sync::watch;
 use types::Timestamp;
 
 use super::contexts::Context;
@@ -120,7 +120,7 @@ pub(super) struct State {
 pub(super) struct Watcher {
     pub(super) root: String,
     pub(super) entries: bool,
-    pub(super) events: Arc<tokio::sync::Mutex<mpsc::Receiver<FileEvent>>>,
+    pub(super) events: Arc<tokio::sync::Mutex<Watching>>,
 }
 
 /// Where a sandbox is.

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use types::GuestPath;
 
 use super::entry::PREFIX;
-use super::envd::{Asked, json as answer, resolved, user, user_called};
+use super::envd::{Asked, json as answer, resolved, user_of_file};
 use super::fault::Fault;
 use super::multipart::{Multipart, boundary};
 use crate::query::Query;
@@ -33,10 +33,7 @@ type Content = Box<dyn AsyncRead + Send + Unpin>;
 
 pub(super) async fn upload(asked: &Asked<'_>, request: Request) -> Result<Response, Fault> {
     let query = Query::of(&request);
-    let user = match query.get("username") {
-        Some(name) => user_called(Some(&name))?,
-        None => user(request.headers())?,
-    };
+    let user = user_of_file(&query, request.headers())?;
     let (path, marks) = (query.get("path"), metadata(request.headers())?);
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let boundary = boundary(kind);

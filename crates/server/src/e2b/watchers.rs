@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
-use engine::{FileChange, FileEvent, GuestUser, Reach};
+use engine::{FileChange, FileEvent, GuestUser, Reach, Watching};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -46,7 +46,7 @@ struct Events {
     last: Option<FileEvent>,
 }
 
-async fn begin(asked: &Asked<'_>, path: &GuestPath, wanted: &Wanted) -> Result<mpsc::Receiver<FileEvent>, Failure> {
+async fn begin(asked: &Asked<'_>, path: &GuestPath, wanted: &Wanted) -> Result<Watching, Failure> {
     let reach = if wanted.recursive { Reach::All } else { Reach::Folder };
     let failed = |error| match Failure::from(error) {
         Failure { code: Code::InvalidArgument, .. } => {
@@ -55,7 +55,7 @@ async fn begin(asked: &Asked<'_>, path: &GuestPath, wanted: &Wanted) -> Result<m
         Failure { code: Code::NotFound, .. } => Failure::new(Code::NotFound, format!("path {path} not found")),
         other => other,
     };
-    asked.session.files()?.watch(path, reach).await.map_err(failed)
+    asked.session.watch(path, reach).await.map_err(failed)
 }
 
 impl Events {

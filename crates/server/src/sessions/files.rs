@@ -158,7 +158,7 @@ async fn unpack((State(shared), Path(id), request): Asked) -> Result<Response, R
 async fn look((State(shared), Path(id), request): Asked) -> Result<Response, Refusal> {
     let named = Named::of(&shared, &id, &request)?;
     let reach = if named.query.get("recursive").as_deref() == Some("true") { Reach::All } else { Reach::Folder };
-    let mut events = named.session.files()?.watch(&named.path, reach).await.map_err(failed)?;
+    let mut events = named.session.watch(&named.path, reach).await?;
     let (cancel, mut cancelled) = watch::channel(false);
     let (mut outlet, queue) = Outlet::new(cancelled.clone(), Some(READER_PATIENCE));
     let mut give_up = shared.give_up.subscribe();

@@ -15,13 +15,14 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use types::LimitKind;
 
+use super::TRANSFERS;
 use super::api::{Made, Upload};
 use super::error::E2bError;
 use super::http::Line;
 use super::settings::Known;
-use crate::backend::BoxFuture;
 use crate::backend::contained::{Errands, Host, Link, WAITING, cut};
 use crate::backend::native::KEEPER;
+use crate::backend::{BoxFuture, Packages};
 use crate::error::BackendError;
 use crate::language::drivers;
 
@@ -43,14 +44,22 @@ const MOST_SAID: usize = 16 << 10;
 /// Where our program and the drivers lie. Where the kernel has Landlock no program can write there.
 pub(super) const FOLDER: &str = "/home/user/.saggar/";
 
+/// What a run's packages come in.
+const ARCHIVE: &str = "packages.tar.gz";
+
 /// Where drivers lie everywhere else.
 pub(super) const OWN_FOLDER: &str = "/opt/saggar/";
 
+/// What a run's packages are unpacked into, and where they then lie.
+const INTO: &str = "/home/user/.saggar/packages";
+pub(super) const PACKAGES: &str = "/home/user/.saggar/packages/opt/packages/python";
+
 /// Our end codes of the shell, and what they mean.
-const UNFIT: [(i64, &str); 3] = [
+const UNFIT: [(i64, &str); 4] = [
     (96, "its processors are of another kind than ours"),
     (97, "its user has no folder /work to write to"),
     (98, "its user cannot run our program"),
+    (99, "its user cannot unpack what was installed for the run"),
 ];
 
 /// One sandbox.
@@ -113,16 +122,27 @@ impl Held {
 
     /// Sends our program there and starts it; `longest` is how long the whole talk may take. What comes with the talk are
     /// the folders in which programs are looked for there.
-    pub(super) async fn enter(self: &Arc<Self>, longest: Duration) -> Result<(Link, Vec<String>), E2bError> {
+    pub(super) async fn enter(
+        self: &Arc<Self>,
+        longest: Duration,
+        packages: Option<&Packages>,
+    ) -> Result<(Link, Vec<String>), E2bError> {
+        let packages = packages.cloned();
         let (to, orders) = mpsc::channel(WAITING);
         let (frames, from) = mpsc::channel(WAITING);
         let (known, made) = (self.known.clone(), self.made.clone());
         let entering = async move {
             let mut line = Line::new(known.sandbox.clone());
             known.upload(&mut line, &made, &luggage()).await?;
-            let (answer, way) = known.start(&made, &script()).await?;
+            let has_packages = packages.is_some();
+            if let Some(Packages(archive)) = packages {
+                let archive = Upload { path: format!("{FOLDER}{ARCHIVE}"), content: Arc::unwrap_or_clone(archive) };
+                let mut line = Line::new(known.sandbox.clone()).patient(TRANSFERS);
+                known.upload(&mut line, &made, &[archive]).await?;
+            }
+            let (answer, way) = known.start(&made, &script(has_packages)).await?;
             let mut talk = Talk::new(answer.into_body(), way);
-            let (pid, path) = tokio::time::timeout(ARRIVAL, talk.arrive())
+            let (pid, path) = tokio::time::timeout(if has_packages { TRANSFERS } else { ARRIVAL }, talk.arrive())
                 .await
                 .unwrap_or(Err(E2bError::Silent { step: "start our program" }))?;
             let sending = tokio::spawn(send(known, line, made, pid, orders)).abort_handle();
@@ -177,14 +197,20 @@ fn luggage() -> Vec<Upload> {
 }
 
 /// Becomes our program where that can be; what it says before is the folders of programs, on its error output.
-fn script() -> String {
+fn script(has_packages: bool) -> String {
+    // Into a folder of their own: what was installed had scripts, and tar keeps members where it is told to unpack them.
+    let unpack = if has_packages {
+        format!("mkdir {INTO} && tar -xzf {FOLDER}{ARCHIVE} -C {INTO} 2>/dev/null && rm {FOLDER}{ARCHIVE} || exit 99\n")
+    } else {
+        String::new()
+    };
     let (own, machine) = (GUEST_NAME.replace(OWN_FOLDER, FOLDER), std::env::consts::ARCH);
     format!(
         "[ \"$(uname -m)\" = {machine} ] || exit 96\n\
          [ -w /work ] || sudo -n install -d -o \"$(id -u)\" -g \"$(id -g)\" /work 2>/dev/null\n\
          [ -w /work ] || exit 97\n\
          chmod 755 {own} || exit 98\n\
-         printf '%s\\n' \"$PATH\" >&2\n\
+         {unpack}printf '%s\\n' \"$PATH\" >&2\n\
          exec -a {GUEST_NAME} {own} 2>/dev/null || exit 98"
     )
 }

@@ -34,13 +34,20 @@ pub(super) struct Answer {
 /// A way to one server.
 pub(super) struct Line {
     endpoint: Endpoint,
+    patience: Duration,
     open: Option<(SendRequest<Full<Bytes>>, AbortHandle)>,
 }
 
 impl Line {
     /// Nothing is opened yet.
     pub(super) fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, open: None }
+        Self { endpoint, patience: PATIENCE, open: None }
+    }
+
+    /// For steps that take longer than most.
+    pub(super) fn patient(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Asks and reads the whole answer.
@@ -50,6 +57,7 @@ impl Line {
         request: Builder,
         body: Vec<u8>,
     ) -> Result<Answer, E2bError> {
+        let patience = self.patience;
         let asked = async {
             let answer = self.send(step, request, body).await?;
             let status = answer.status().as_u16();
@@ -57,7 +65,7 @@ impl Line {
             let body = body.map_err(|_| E2bError::Silent { step })?.to_bytes();
             Ok(Answer { status, body })
         };
-        let answer = tokio::time::timeout(PATIENCE, asked).await.unwrap_or(Err(E2bError::Silent { step }));
+        let answer = tokio::time::timeout(patience, asked).await.unwrap_or(Err(E2bError::Silent { step }));
         if answer.is_err() {
             // What comes late must not be taken for the next answer.
             self.close();

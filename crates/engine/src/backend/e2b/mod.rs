@@ -22,7 +22,7 @@ use super::{
 use crate::error::BackendError;
 use crate::files::Tree;
 pub use error::E2bError;
-use held::{FOLDER, Held, OWN_FOLDER};
+use held::{FOLDER, Held, OWN_FOLDER, PACKAGES};
 pub use settings::E2bBackendSettings;
 
 /// How long files may take on their way, beside the time that the program has.
@@ -55,7 +55,7 @@ impl E2b {
         let known = self.settings.resolve()?;
         let template = spec.digest.as_deref().unwrap_or_else(|| self.settings.template());
         let held = Held::make(&self.errands, &known, template, spec.network.is_some()).await?;
-        let (mut link, path) = held.enter(spec.limits.wall + TRANSFERS).await?;
+        let (mut link, path) = held.enter(spec.limits.wall + TRANSFERS, spec.packages.as_ref()).await?;
         link.order(&Order::Close { limits: wire(&spec.limits), way_out: false }).await?;
         let Ok(Ok(Report::Ready { layers })) = tokio::time::timeout(CLOSING, link.report()).await else {
             return Err(E2bError::Gone { said: Some("our program in it did not begin".to_owned()) }.into());
@@ -63,7 +63,8 @@ impl E2b {
         let mut layers: Vec<Layer> = Layer::ALL.into_iter().filter(|layer| layers.contains(layer)).collect();
         layers.sort_unstable();
         check_walls(&layers, &OF_THE_SERVER, &spec.accept, "closing the E2B sandbox")?;
-        Ok(Remote { tree: ContainedTree::new(link), limits: spec.limits.clone(), layers, path })
+        let has_packages = spec.packages.is_some();
+        Ok(Remote { tree: ContainedTree::new(link), limits: spec.limits.clone(), layers, path, has_packages })
     }
 }
 
@@ -109,6 +110,8 @@ struct Remote {
     layers: Vec<Layer>,
     /// Where the sandbox's own shell looks for programs.
     path: Vec<String>,
+    /// Whether packages were brought there for the run.
+    has_packages: bool,
 }
 
 impl Remote {
@@ -127,6 +130,10 @@ impl Remote {
                 let all: Vec<&str> = known.iter().copied().chain(more.map(String::as_str)).collect();
                 *pair = format!("PATH={}", all.join(":"));
             }
+        }
+        // As of an image: below what the request says.
+        if self.has_packages && !command.env.iter().any(|pair| pair.starts_with("PYTHONPATH=")) {
+            command.env.push(format!("PYTHONPATH={PACKAGES}"));
         }
         let mut names: Vec<&str> = Vec::new();
         for program in &command.programs {

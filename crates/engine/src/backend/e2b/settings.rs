@@ -24,6 +24,8 @@ pub struct E2bBackendSettings {
     pub domain: Option<String>,
     /// What a request gets that names no image.
     pub template: Option<String>,
+    /// Where Python packages of a script come from; what the template's own pip says if absent.
+    pub index_url: Option<String>,
     /// Templates that callers other than the owner of the machine may ask for: the account is the owner's.
     pub templates: Vec<String>,
 }
