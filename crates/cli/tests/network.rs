@@ -128,7 +128,8 @@ impl World {
 
     /// The same on the backend that `backend` names.
     fn run_on(&self, backend: &[&str], settings: &str, code: &str) -> Output {
-        let args = ["run", "--network", "open", "--timeout", "60s", "--json", "-c", code];
+        // Two threads for each of forty connections, all at once on a busy machine.
+        let args = ["run", "--network", "open", "--timeout", "60s", "--pids", "128", "--json", "-c", code];
         self.command(settings, &[&args, backend].concat()).output().unwrap()
     }
 
