@@ -153,7 +153,6 @@ impl SweError {
                 | Self::NoRecipe { .. }
                 | Self::NoParser { .. }
                 | Self::NoRepository { .. }
-                | Self::Checkout { .. }
                 | Self::Clone { .. }
                 | Self::NoImage { .. }
                 | Self::Image { .. }
