@@ -104,6 +104,32 @@ fn rows_whose_patch_is_the_bug_are_mended_by_undoing_it() {
 }
 
 #[test]
+fn a_project_that_is_installed_as_a_copy_is_tested_as_it_was_patched() {
+    let project = Project::new("swe-copied");
+    let more = adding("calc/more.py", "def add(a, b):\n    return a + b\n");
+    let moved = changing("calc/core.py", "    return a - b", "    from calc.more import add; return add(a, b)");
+    let (moved, unrelated) = (format!("{moved}{more}"), adding("NOTES.txt", "nothing\n"));
+    project.write(&[("fix", Some(FIX)), ("moved", Some(moved.as_str())), ("unrelated", Some(unrelated.as_str()))]);
+    project.edit_rows(|_, row| {
+        row["recipe"]["install"] = json!("python -m pip install .");
+        // Unlike `python -m pytest` this one does not find the tree.
+        row["recipe"]["test_cmd"] = json!("pytest -rA");
+    });
+    let done = project.command("copied", &["--json"]).output().unwrap();
+    let summary = json(&done);
+    assert_eq!(summary["resolved_ids"], json!(["a__calc-fix", "a__calc-moved"]), "{}", text(&done.stderr));
+    assert_eq!(summary["unresolved_ids"], json!(["a__calc-unrelated"]), "{summary}");
+    for (name, is_copied) in [("fix", true), ("moved", false)] {
+        let log = fs::read_to_string(project.file("copied", name, "test_output.txt")).unwrap();
+        assert_eq!(
+            (log.contains("+ cp -- calc/core.py "), log.contains("pip install .")),
+            (is_copied, !is_copied),
+            "{log}"
+        );
+    }
+}
+
+#[test]
 fn dishonest_patches_do_not_resolve() {
     let project = Project::new("swe-dishonest");
     let server = project::fix_server();
@@ -214,6 +240,45 @@ fn a_project_that_is_in_no_folder_is_cloned_once() {
     project.edit_rows(|_, row| row["base_commit"] = json!(last));
     assert_eq!(evaluate("fourth")["resolved_ids"], first["resolved_ids"]);
     assert_eq!(clones(), [clone.file_name().unwrap().to_str().unwrap()]);
+}
+
+#[test]
+fn a_project_that_cannot_be_had_is_no_fault_of_a_patch() {
+    let project = Project::new("swe-nowhere");
+    project.write(&[("fix", Some(FIX)), ("again", Some(FIX))]);
+    let settings = project.place.join("saggar.toml");
+    let nothing = project.place.join("nothing/calc");
+    fs::create_dir_all(&nothing).unwrap();
+    // Nobody listens there, nor is it lent to whoever asks for any port; a server that takes calls and says nothing is
+    // another thing.
+    let port = 1;
+    let origins = [
+        ("gone", format!("file://{}/gone/{{owner}}__{{name}}", project.place.display()), "there is no "),
+        ("empty", format!("file://{}/nothing/{{name}}", project.place.display()), "could not be cloned"),
+        ("refused", format!("http://127.0.0.1:{port}/{{owner}}/{{name}}.git"), "unable to access"),
+    ];
+    let fails = |run: &str, more: &[&str], told: &str| {
+        let words = ["--config", settings.to_str().unwrap(), "swe", "eval", "--dataset", "rows.jsonl", "--run-id", run];
+        let rest = ["--predictions", "predictions.jsonl", "--wheels", &project.wheels, "--workers", "2", "--json"];
+        let mut command = common::saggar(&[&words[..], &rest[..], more].concat());
+        let done = command.current_dir(&project.place).output().unwrap();
+        let (said, summary) = (text(&done.stderr), json(&done));
+        assert!(done.status.success() && said.contains("] environment: a__calc-fix") && said.contains(told), "{said}");
+        let both = json!(["a__calc-again", "a__calc-fix"]);
+        for (key, value) in [("error_ids", &both), ("infra_failure_ids", &both), ("unresolved_ids", &json!([]))] {
+            assert_eq!(&summary[key], value, "{run} {key}: {summary}");
+        }
+        assert_eq!(summary["failure_reasons"]["a__calc-fix"], "environment_unavailable", "{summary}");
+        assert!(!project.file(run, "fix", "report.json").exists(), "{run}");
+    };
+    for (run, from, told) in &origins {
+        fs::write(&settings, format!("[build]\nrepositories = {from:?}\n")).unwrap();
+        fails(run, &[], told);
+    }
+    // A folder of repositories without the project, and one that has it without the commit.
+    fails("nothing", &["--repos", "nothing"], "there is no repository of `a/calc`");
+    project.edit_rows(|_, row| row["base_commit"] = json!("0123456789".repeat(4)));
+    fails("commit", &["--repos", "repos"], "could not be checked out");
 }
 
 #[test]

@@ -4,11 +4,14 @@
 //! of the program is ever in the evaluator's process, its files or its reach.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use engine::Delivery;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 use types::{ExecRequest, FileContent, InputFile, Policy, RelPath, Source};
 
 use super::Judge;
@@ -25,6 +28,8 @@ use super::value::{Value, shorter};
 const SERVES: Duration = Duration::from_mins(10);
 /// Evaluators that wait for their next program.
 const MOST_IDLE: usize = 32;
+/// How long another one is waited for before one more is started: about what starting it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// A program that returns numbers about programs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -60,7 +65,12 @@ pub struct Measured {
 
 /// Evaluators that measure nothing at the moment.
 #[derive(Default)]
-pub(crate) struct Evaluators(Mutex<Vec<Idle>>);
+pub(crate) struct Evaluators {
+    idle: Mutex<Vec<Idle>>,
+    returned: Notify,
+    /// Shared by every one that lives, at work or not.
+    alive: Arc<()>,
+}
 
 struct Idle {
     link: Link,
@@ -71,21 +81,53 @@ struct Idle {
     /// What its orders begin with.
     secret: String,
     since: Instant,
+    _alive: Arc<()>,
 }
 
 impl Evaluators {
+    /// Whether more of them would keep the processors busier.
+    fn are_few(&self) -> bool {
+        // Asking for their number reads files.
+        static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+        Arc::strong_count(&self.alive) <= 2 * *PROCESSORS
+    }
+
+    /// Whether one should be started before it is needed.
+    fn is_short_of(&self, evaluator: &Evaluator, request: &ExecRequest) -> bool {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.are_few() && !idle.iter().any(|idle| idle.evaluator == *evaluator && idle.request == *request)
+    }
+
+    /// One that is idle, or soon becomes so.
+    async fn wait(&self, evaluator: &Evaluator, request: &ExecRequest) -> Option<Idle> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let mut returned = pin!(self.returned.notified());
+            // From here on a return is noticed.
+            returned.as_mut().enable();
+            if let Some(idle) = self.take(evaluator, request) {
+                return Some(idle);
+            }
+            if self.are_few() || timeout_at(until, returned).await.is_err() {
+                return None;
+            }
+        }
+    }
+
     fn take(&self, evaluator: &Evaluator, request: &ExecRequest) -> Option<Idle> {
-        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|idle| idle.since.elapsed() < SERVES);
         let index = idle.iter().position(|idle| idle.evaluator == *evaluator && idle.request == *request)?;
         Some(idle.swap_remove(index))
     }
 
     fn put(&self, one: Idle) {
-        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MOST_IDLE {
             idle.push(one);
         }
+        drop(idle);
+        self.returned.notify_waiters();
     }
 }
 
@@ -116,12 +158,18 @@ struct Measuring<'a> {
 impl Measuring<'_> {
     async fn run(&self) -> Result<Measured, JudgeError> {
         let request = self.request();
-        let mut idle = match self.evaluators.take(self.evaluator, &request) {
-            Some(idle) => idle,
-            None => self.open(request).await,
-        };
-        // Its sandbox starts while the program's does.
+        // Its sandbox starts while the program's does; one that is there measures others meanwhile.
+        let is_short = self.evaluators.is_short_of(self.evaluator, &request);
+        let mut opened = if is_short { Some(self.open(request.clone()).await) } else { None };
         let program = if self.ground.is_python() { Some(self.program().await?) } else { None };
+        if opened.is_none() && matches!(program, None | Some(Ok(_))) {
+            opened = self.evaluators.wait(self.evaluator, &request).await;
+        }
+        let mut idle = match (opened, &program) {
+            (Some(idle), _) => idle,
+            (None, Some(Err(broken))) => return Ok(ended(broken)),
+            (None, _) => self.open(request).await,
+        };
         self.load(&mut idle).await?;
         match program.transpose() {
             Ok(program) => self.measure(idle, program).await,
@@ -148,7 +196,15 @@ impl Measuring<'_> {
         let mut order = vec![Value::text("evaluate"), Value::text(&secret)];
         order.extend(self.evaluator.functions.iter().map(Value::text));
         link.send(order).await;
-        Idle { link, evaluator: self.evaluator.clone(), request, is_loaded: false, secret, since: Instant::now() }
+        Idle {
+            link,
+            evaluator: self.evaluator.clone(),
+            request,
+            is_loaded: false,
+            secret,
+            since: Instant::now(),
+            _alive: Arc::clone(&self.evaluators.alive),
+        }
     }
 
     /// Waits until the evaluator is there, or says why it never will be.

@@ -153,6 +153,7 @@ impl SweError {
                 | Self::NoRecipe { .. }
                 | Self::NoParser { .. }
                 | Self::NoRepository { .. }
+                | Self::Checkout { .. }
                 | Self::Clone { .. }
                 | Self::NoImage { .. }
                 | Self::Image { .. }

@@ -173,10 +173,7 @@ impl Bench<'_> {
         }
         let mut head = self.look(&site, left()).await?;
         if self.must_install(patch) {
-            let install = format!("exec 2>&1; cd \"$1\"; set -x\n{}", self.plan.install.join("\n"));
-            let arguments = vec![site.tree().to_owned()];
-            let script = Script { text: &install, arguments, time: left(), ..Script::default() };
-            head.push_str(&site.run(script).await?.out);
+            head.push_str(&self.install(&site, patch, left()).await?);
         }
         let commit = &self.instance.base_commit;
         let restored = match self.rules.edits {
@@ -228,6 +225,21 @@ impl Bench<'_> {
             return true;
         }
         !diff::named(patch).iter().all(|path| is_plain(path))
+    }
+
+    /// Installs the project again; what was said.
+    async fn install(&self, site: &Site, patch: &str, time: Duration) -> Result<String, SweError> {
+        let changed = diff::named(patch);
+        if let (None, Some(packages)) = (self.image, &self.prepared.packages)
+            && steps::only_copies(&self.plan.install)
+            && changed.iter().all(|path| is_plain(path) && steps::is_module(path))
+            && let Some(said) = steps::renew(site, packages, &changed, time).await?
+        {
+            return Ok(said);
+        }
+        let install = format!("exec 2>&1; cd \"$1\"; set -x\n{}", self.plan.install.join("\n"));
+        let arguments = vec![site.tree().to_owned()];
+        Ok(site.run(Script { text: &install, arguments, time, ..Script::default() }).await?.out)
     }
 
     /// The log as the official harness has it.

@@ -53,6 +53,10 @@ impl Workshop {
         if clone.is_dir() {
             return Ok(found);
         }
+        // Other instances of the project are told the same, and wait for nobody.
+        if let Some((_, why)) = self.failures().get(&url).cloned() {
+            return Err(SweError::Clone { url, why });
+        }
         // Whoever left one half made is gone: its lock was free.
         let part = clone.with_extension("part");
         remove(&part)?;
@@ -60,6 +64,9 @@ impl Workshop {
         let kept = made.and_then(|()| fs::rename(&part, &clone).map_err(|source| failed(&clone, source)));
         if let Err(error) = kept {
             remove(&part)?;
+            if let SweError::Clone { why, .. } = &error {
+                self.failures().insert(url, ("cloned", why.clone()));
+            }
             return Err(error);
         }
         self.count();
@@ -67,6 +74,10 @@ impl Workshop {
     }
 
     async fn bring(&self, origin: &Repository, url: &str, part: &Path) -> Result<(), SweError> {
+        // What is not there cannot be shown to a sandbox either.
+        if let Some(tree) = origin.trees().iter().find(|tree| !Path::new(tree).exists()) {
+            return Err(SweError::Clone { url: url.to_owned(), why: format!("there is no {tree}") });
+        }
         let way = if origin.is_away() { Way::Index } else { Way::Closed };
         let mut env = self.index();
         env.extend(git_environment(self.engine().sources().ca_bundle.is_some()));

@@ -13,6 +13,7 @@
 mod apply;
 mod clones;
 mod contained;
+mod renew;
 mod repository;
 mod site;
 mod test;
@@ -22,6 +23,7 @@ mod workshop;
 pub use apply::{Applied, apply};
 pub use clones::clones;
 pub use contained::image_name;
+pub use renew::{is_module, only_copies, renew};
 pub use repository::{Repository, find, origin};
 pub use site::{ENVIRONMENT, Ground, IMAGE_TREE, Said, Script, Site, TREE, Where};
 pub use test::{Tested, test};

@@ -34,8 +34,14 @@ fi
 if [ -n "$OLD_PYTHON" ] && [ -z "$PIP_NO_INDEX" ]; then
   "$2/bin/python" -m pip install -q --upgrade 'pip<22' setuptools wheel || true
 fi
-if [ -s /work/pins.txt ]; then "$2/bin/python" -m pip install $PIP_FLAGS -r /work/pins.txt; fi
-rm -rf /work/pins.txt /tmp/pip-* "$HOME/.cache"
+install() { "$2/bin/python" -m pip install $PIP_FLAGS -r "$1"; }
+if [ -s /work/pins.txt ] && ! install /work/pins.txt "$2"; then
+  # Without `wheel` pip builds what has no wheel amid the others, with whichever of them hook into setuptools.
+  grep -iE '^(setuptools|wheel)([^a-z0-9_.-]|$)' /work/pins.txt > /work/first.txt
+  install /work/first.txt "$2"
+  install /work/pins.txt "$2"
+fi
+rm -rf /work/pins.txt /work/first.txt /tmp/pip-* "$HOME/.cache"
 "#;
 
 /// What git is told wherever it runs: no hooks, no names, no tidying up.
@@ -84,6 +90,8 @@ set -e
 eval "$INSTALL"
 mkdir -p .git/info
 git ls-files --others --exclude-standard --directory | sed 's|^|/|' >> .git/info/exclude
+# Files as old as the index are read again by every command that looks at the tree, unless it is written anew.
+git update-index -q --refresh || true
 rm -rf /tmp/pip-* "$HOME/.cache"
 "#;
 
@@ -370,7 +378,7 @@ impl Workshop {
         self.engine.snapshot(&self.caller, name).is_ok()
     }
 
-    fn failures(&self) -> MutexGuard<'_, HashMap<String, (&'static str, String)>> {
+    pub(super) fn failures(&self) -> MutexGuard<'_, HashMap<String, (&'static str, String)>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -400,9 +408,12 @@ fn without_index() -> [(String, String); 3] {
     [("PIP_NO_INDEX", "1"), ("PIP_NO_DEPS", "1"), ("PIP_NO_BUILD_ISOLATION", "0")].map(own)
 }
 
-/// Nobody is asked for a password, and settings of the system say nothing.
+/// Nobody is asked for a password, settings of the system say nothing, and a host that falls silent is given up: one at
+/// work sends a sign of life every few seconds.
 pub(super) fn git_environment(has_authorities: bool) -> BTreeMap<String, String> {
+    let silence = [("GIT_HTTP_LOW_SPEED_LIMIT", "1"), ("GIT_HTTP_LOW_SPEED_TIME", "120")];
     let mut env = BTreeMap::from([("GIT_TERMINAL_PROMPT", "0"), ("GIT_CONFIG_NOSYSTEM", "1")].map(own));
+    env.extend(silence.map(own));
     if has_authorities {
         env.insert("GIT_SSL_CAINFO".to_owned(), format!("{ENVIRONMENT}{AUTHORITIES_FILE}"));
     }
