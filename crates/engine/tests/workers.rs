@@ -5,12 +5,14 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{bash, children, is_zygote, python, settings, settle};
 use engine::{Caller, Delivery, Engine, PoolSettings, RunError, Settings};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::JoinSet;
 use types::{ExecRequest, ExecResult, InputFile, LimitKind, LimitsSpec, Outcome, RelPath, Start};
 
 /// Tests that look at this process's children take turns.
@@ -256,6 +258,37 @@ fn preloaded_modules_are_there_and_the_interpreters_variables_still_work() {
         let code = "import os\nassert False\nprint(os.environ['X'])";
         assert_eq!(run(&engine, ExecRequest { env, ..python(code) }).await.stdout, "y\n");
     });
+}
+
+#[test]
+fn no_worker_is_missed_on_a_busy_machine() {
+    let _alone = alone();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    let cold = runtime.block_on(async {
+        let engine = warm(settings());
+        // The interpreter starts while there is no hurry.
+        run(&engine, python("pass")).await;
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..4 {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || while !over.load(Ordering::Relaxed) {});
+        }
+        let mut callers = JoinSet::new();
+        for _ in 0..16 {
+            let engine = Arc::clone(&engine);
+            callers.spawn(async move {
+                let mut cold = 0;
+                for _ in 0..40 {
+                    cold += usize::from(run(&engine, python("pass")).await.start != Start::Warm);
+                }
+                cold
+            });
+        }
+        let cold: usize = callers.join_all().await.into_iter().sum();
+        over.store(true, Ordering::Relaxed);
+        cold
+    });
+    assert_eq!(cold, 0);
 }
 
 #[test]

@@ -76,6 +76,26 @@ struct Waiting {
     board: Option<Arc<Board>>,
 }
 
+/// A sandbox that was asked for.
+pub(super) struct Ordered {
+    pub(super) id: SandboxId,
+    tree: oneshot::Receiver<Created>,
+    prepared: oneshot::Receiver<()>,
+    pub(super) ending: Ending,
+}
+
+impl Ordered {
+    /// Its writable tree.
+    pub(super) async fn tree(&mut self) -> Created {
+        (&mut self.tree).await.unwrap_or(Err(Finished::Gone))
+    }
+
+    /// Comes true when its worker is there; `None` if it has ended before.
+    pub(super) async fn prepared(&mut self) -> Option<()> {
+        (&mut self.prepared).await.ok()
+    }
+}
+
 /// Starts a keeper, which then waits to be told what its sandboxes look like.
 pub(super) fn start_keeper() -> Result<KeeperHandle, SpawnError> {
     KeeperHandle::spawn(KEEPER)
@@ -112,14 +132,16 @@ impl Link {
         }
     }
 
-    /// Asks for a sandbox; the future gives its writable tree.
+    /// Asks for a sandbox.
     pub(super) fn create(
         &self,
         mut create: Create,
         way_out: Option<&jail::Channel>,
         board: Option<Arc<Board>>,
-    ) -> Result<(SandboxId, impl Future<Output = Created> + use<>, Ending), BackendError> {
-        let (created, promise) = oneshot::channel();
+    ) -> Result<Ordered, BackendError> {
+        let (created, tree) = oneshot::channel();
+        // Whoever asked later for the word about its worker might have missed it.
+        let (answered, prepared) = oneshot::channel();
         let (finished, ending) = watch::channel(None);
         let id = {
             let mut shared = lock(&self.shared);
@@ -128,13 +150,13 @@ impl Link {
             }
             shared.next += 1;
             let id = shared.next;
-            shared.waiting.insert(id, Waiting { created: Some(created), answered: None, finished, board });
+            shared.waiting.insert(id, Waiting { created: Some(created), answered: Some(answered), finished, board });
             id
         };
         create.id = id;
         let beside: Vec<_> = way_out.iter().map(|channel| channel.as_fd()).collect();
         self.send(&ToKeeper::Create(create), &beside)?;
-        Ok((id, async { promise.await.unwrap_or(Err(Finished::Gone)) }, Ending(ending)))
+        Ok(Ordered { id, tree, prepared, ending: Ending(ending) })
     }
 
     /// Comes true with the keeper's next word about a living sandbox; `None` if that is its end.

@@ -115,26 +115,26 @@ impl Backend for Native {
             let order = Create { id: 0, accept, limits, network, zygote, rehearse: spec.rehearse, disk: None };
             let asked = link.create(order, channel.as_ref(), None);
             drop(channel);
-            let (id, created, ending) = match asked {
+            let mut ordered = match asked {
                 // A keeper that cannot work here says why before it goes.
                 Err(BackendError::KeeperGone) => {
                     return Err(link.capabilities().await.err().unwrap_or(BackendError::KeeperGone));
                 }
                 other => other?,
             };
+            let id = ordered.id;
             let asked = Asked { link: &link, id };
-            let prepared = spec.worker.as_ref().map(|_| link.answer(id));
-            let (writable, owner) = created.await.map_err(|finished| failure(finished, ""))?;
+            let (writable, owner) = ordered.tree().await.map_err(|finished| failure(finished, ""))?;
             std::mem::forget(asked);
             let tree = WorkTree::new(writable, owner);
-            let mut sandbox =
-                NativeSandbox { link, id, tree, ending, limits: spec.limits.clone(), streams: None, _router: router };
+            let (ending, limits) = (ordered.ending.clone(), spec.limits.clone());
+            let mut sandbox = NativeSandbox { link, id, tree, ending, limits, streams: None, _router: router };
             if let (Some(worker), None) = (&spec.worker, zygote) {
                 sandbox.prestart(worker)?;
             }
-            if let Some(prepared) = prepared {
+            if spec.worker.is_some() {
                 let patience = if spec.ahead { zygotes::START_TAKES } else { zygotes::RUN_WAITS };
-                match tokio::time::timeout(patience, prepared).await {
+                match tokio::time::timeout(patience, ordered.prepared()).await {
                     Ok(Some(())) => sandbox.link.proved(zygote),
                     Ok(None) => return Err(failure(sandbox.ending.wait().await, "")),
                     // Whoever makes some ahead decides when it has taken too long.

@@ -64,16 +64,18 @@ impl NativePlace {
         };
         let asked = link.create(create, channel.as_ref(), Some(Arc::clone(&board)));
         drop(channel);
-        let (id, created, ending) = match asked {
+        let mut ordered = match asked {
             // A keeper that cannot work here says why before it goes.
             Err(BackendError::KeeperGone) => {
                 return Err(link.capabilities().await.err().unwrap_or(BackendError::KeeperGone));
             }
             other => other?,
         };
+        let id = ordered.id;
         let asked = Asked { link: &link, id };
-        created.await.map_err(|finished| refusal(finished, &spec.state))?;
-        let Ok(opened) = opened.await else { return Err(failure(ending.clone().wait().await, "")) };
+        ordered.tree().await.map_err(|finished| refusal(finished, &spec.state))?;
+        let mut ending = ordered.ending;
+        let Ok(opened) = opened.await else { return Err(failure(ending.wait().await, "")) };
         std::mem::forget(asked);
         removal.keep();
         let board::Opened { root, ids, layers } = opened;
