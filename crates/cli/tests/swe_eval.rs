@@ -246,6 +246,8 @@ fn a_project_that_is_in_no_folder_is_cloned_once() {
 fn a_project_that_cannot_be_had_is_no_fault_of_a_patch() {
     let project = Project::new("swe-nowhere");
     project.write(&[("fix", Some(FIX)), ("again", Some(FIX))]);
+    // Nobody has it: the real one may be that of another test, and kept already.
+    project.edit_rows(|_, row| row["base_commit"] = json!("0123456789".repeat(4)));
     let settings = project.place.join("saggar.toml");
     let nothing = project.place.join("nothing/calc");
     fs::create_dir_all(&nothing).unwrap();
@@ -277,7 +279,6 @@ fn a_project_that_cannot_be_had_is_no_fault_of_a_patch() {
     }
     // A folder of repositories without the project, and one that has it without the commit.
     fails("nothing", &["--repos", "nothing"], "there is no repository of `a/calc`");
-    project.edit_rows(|_, row| row["base_commit"] = json!("0123456789".repeat(4)));
     fails("commit", &["--repos", "repos"], "could not be checked out");
 }
 

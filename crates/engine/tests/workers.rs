@@ -344,7 +344,7 @@ fn orphans_of_every_kind_are_reaped_also_when_the_zygote_is_replaced() {
         // More than one zygote's share, many at once, each leaving children behind that nobody waits for.
         let code = "import os, time\nfor i in range(3):\n    if os.fork() == 0:\n        os.setsid()\n        \
                     if os.fork() == 0: time.sleep(1000)\n        os._exit(0)";
-        let mut runs = tokio::task::JoinSet::new();
+        let mut runs = JoinSet::new();
         for number in 0..1100 {
             let (engine, request) = (Arc::clone(&engine), python(code));
             runs.spawn(async move { assert!(run(&engine, request).await.ok, "{number}") });

@@ -136,8 +136,8 @@ impl Judge {
     /// error: it would say nothing about any program.
     pub async fn measure(&self, task: &Task, evaluator: &Evaluator) -> Result<Measured, JudgeError> {
         let task = self.overlay.over(task.clone());
-        match self.measure_once(task.clone(), evaluator).await {
-            Err(error) if error.is_infrastructure() => self.measure_once(task, evaluator).await,
+        match Box::pin(self.measure_once(task.clone(), evaluator)).await {
+            Err(error) if error.is_infrastructure() => Box::pin(self.measure_once(task, evaluator)).await,
             other => other,
         }
     }

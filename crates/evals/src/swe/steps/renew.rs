@@ -51,7 +51,8 @@ pub fn only_copies(install: &[String]) -> bool {
 #[must_use]
 pub fn is_module(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    path.contains('/') && name.ends_with(".py") && !name.starts_with("__") && !name.contains("version")
+    let is_python = name.strip_suffix(".py").is_some();
+    path.contains('/') && is_python && !name.starts_with("__") && !name.contains("version")
 }
 
 /// Copies changed modules to where they are installed; what was said, or None where that is not enough.
