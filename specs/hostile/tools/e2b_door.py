@@ -20,7 +20,6 @@ LIFE = 300
 KNOWN = {
     ("fs-inherited-fds", "code"): "a cell runs in the interpreter's own process, which has its own pipes",
     **{("out-inodes-everywhere", way): "the row's limit is lower than the server's" for way in ("command", "code")},
-    ("mem-three-places", "code"): "a session's disk is looked at from time to time: half a second of writing is seen too late",
     ("priv-userns-tools", "command"): "sudo is root of the sandbox alone",
     ("priv-userns-tools", "code"): "sudo is root of the sandbox alone",
 }
