@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use super::{Claim, Says};
 use crate::judge::value::Value;
 
-/// The claims of `source`: assignments of literals, and one `def check(candidate)` of asserts.
-pub(super) fn read(source: &str) -> Option<Vec<Claim>> {
+/// The claims of `source`: assignments of literals, and one `def check(candidate)` of asserts. Whether `abs` is Python's
+/// own there is not to be seen from it alone.
+pub(super) fn read(source: &str, has_abs: bool) -> Option<Vec<Claim>> {
     // A character by its name, which we have no table of; ends of lines that Python makes others of.
     if source.contains("\\N") || source.contains('\r') {
         return None;
@@ -21,7 +22,7 @@ pub(super) fn read(source: &str) -> Option<Vec<Claim>> {
             (true, _) => is_idle(text).then_some(())?,
             (false, Some((parameter, own))) if own.is_empty() || own == indent => {
                 check = Some((parameter, indent));
-                statement(text, parameter, &mut claims)?;
+                statement(text, parameter, has_abs, &mut claims)?;
             }
             (false, _) => return None,
         }
@@ -83,26 +84,42 @@ fn is_idle(text: &str) -> bool {
     }
     let Some((name, value)) = text.split_once('=') else { return false };
     is_name(name.trim_end())
-        && name.trim_end() != "check"
+        && !["check", "abs"].contains(&name.trim_end())
         && matches!(Value::literal_prefix(value), Ok((value_of, end)) if is_simple(&value_of) && is_end(&value[end..]))
 }
 
 /// A statement of `check`: a claim, or one that does nothing.
-fn statement(text: &str, parameter: &str, claims: &mut Vec<Claim>) -> Option<()> {
+fn statement(text: &str, parameter: &str, has_abs: bool, claims: &mut Vec<Claim>) -> Option<()> {
     let Some(claimed) = text.strip_prefix("assert").filter(|rest| rest.starts_with([' ', '\t'])) else {
         let rest = text.strip_prefix("pass");
         return (rest.is_some_and(is_end) || (text.starts_with(['"', '\'']) && is_idle(text))).then_some(());
     };
     let claimed = claimed.trim_start();
     if let Some(rest) = claimed.strip_prefix("True") {
-        return message(rest).map(|_| ());
+        return message(rest, parameter).map(|_| ());
     }
+    let (args, kwargs, says, rest) = match claimed.strip_prefix("abs(").filter(|_| has_abs && parameter != "abs") {
+        Some(distance) => near(distance, parameter)?,
+        None => plain(claimed, parameter)?,
+    };
+    let shown = match message(rest, parameter)? {
+        Message::None => Some(text.lines().next().unwrap_or_default().trim().to_owned()),
+        Message::Text(text) => Some(text),
+        Message::Computed => None,
+    };
+    claims.push(Claim { args, kwargs, says, shown });
+    Some(())
+}
+
+type Said<'a> = (Value, Value, Says, &'a str);
+
+/// `candidate(…)`, also with `not` before it, `== …` or `is …` behind it.
+fn plain<'a>(claimed: &'a str, parameter: &str) -> Option<Said<'a>> {
     let (negated, call) = match claimed.strip_prefix("not ") {
         Some(rest) => (true, rest.trim_start()),
         None => (false, claimed),
     };
-    let rest = call.strip_prefix(parameter)?.strip_prefix('(')?;
-    let (args, kwargs, rest) = arguments(rest)?;
+    let (args, kwargs, rest) = called(call, parameter)?;
     let rest = rest.trim_start();
     let (says, rest) = if negated {
         (Says::Fails, rest)
@@ -115,22 +132,55 @@ fn statement(text: &str, parameter: &str, claims: &mut Vec<Claim>) -> Option<()>
     } else {
         (Says::Holds, rest)
     };
-    let message = message(rest)?;
-    let shown = if message.is_empty() { text.lines().next().unwrap_or_default().trim().to_owned() } else { message };
-    claims.push(Claim { args, kwargs, says, shown });
-    Some(())
+    Some((args, kwargs, says, rest))
 }
 
-/// What follows a claim: nothing, or a text that says it in words.
-fn message(rest: &str) -> Option<String> {
+/// What follows `abs(`: `candidate(…) - 0.5) < 1e-6`.
+fn near<'a>(distance: &'a str, parameter: &str) -> Option<Said<'a>> {
+    let (args, kwargs, rest) = called(after_blanks(distance), parameter)?;
+    let rest = after_blanks(rest).strip_prefix('-')?;
+    // No sum: what is taken away from a difference comes after it.
+    let (value, end) = Value::term_prefix(rest).ok()?;
+    let rest = after_blanks(&rest[end..]).strip_prefix(')')?.trim_start().strip_prefix('<')?;
+    let (or_equal, rest) = rest.strip_prefix('=').map_or((false, rest), |rest| (true, rest));
+    let (limit, end) = Value::literal_prefix(rest).ok()?;
+    Some((args, kwargs, Says::Near { value, limit, or_equal }, &rest[end..]))
+}
+
+/// The arguments of a call of `parameter`, and what comes after it.
+fn called<'a>(call: &'a str, parameter: &str) -> Option<(Value, Value, &'a str)> {
+    arguments(call.strip_prefix(parameter)?.strip_prefix('(')?)
+}
+
+/// What follows a claim.
+enum Message {
+    None,
+    /// A text that says it in words.
+    Text(String),
+    /// One that is put together with what a call gives, which only the test itself does.
+    Computed,
+}
+
+fn message(rest: &str, parameter: &str) -> Option<Message> {
     if is_end(rest) {
-        return Some(String::new());
+        return Some(Message::None);
     }
     let rest = rest.trim_start().strip_prefix(',')?;
     match Value::literal_prefix(rest) {
-        Ok((Value::Str(text), end)) if is_end(&rest[end..]) => Some(text),
-        _ => None,
+        Ok((Value::Str(text), end)) if is_end(&rest[end..]) => Some(Message::Text(text)),
+        _ => is_computed(rest.trim_start(), parameter).then_some(Message::Computed),
     }
+}
+
+/// `"text" + str(candidate(…))`, also of its length.
+fn is_computed(text: &str, parameter: &str) -> bool {
+    let shown = || {
+        let end = text.starts_with(['"', '\'']).then(|| string_end(text.as_bytes(), 0))??;
+        let call = text[end..].trim_start().strip_prefix('+')?.trim_start().strip_prefix("str(")?;
+        let (call, closed) = call.strip_prefix("len(").map_or((call, ")"), |call| (call, "))"));
+        called(call, parameter)?.2.strip_prefix(closed)
+    };
+    shown().is_some_and(is_end)
 }
 
 /// Arguments that are literals, up to the closing bracket; and what comes after it.
@@ -205,7 +255,7 @@ mod tests {
 
     fn shown(source: &str) -> Option<Vec<String>> {
         let one = |claim: &Claim| format!("{} {} {:?}", claim.args, claim.kwargs, claim.says);
-        read(source).map(|claims| claims.iter().map(one).collect())
+        read(source, true).map(|claims| claims.iter().map(one).collect())
     }
 
     #[test]
@@ -221,6 +271,21 @@ mod tests {
     }
 
     #[test]
+    fn sums_distances_and_messages_that_are_put_together_are_read() {
+        let source = "def check(f):\n    assert f(3 * 5) == (3 + 5, 2), 'no: ' + str(f(3 * 5))\n    assert abs(f(1.5) - 2.0/3.0) <= 1e-06\n    assert f('a') == 1, 'n' + str(len(f('a')))  # so\n";
+        let expected = [
+            "(15,) {} Equals(Tuple([Int(Small(8)), Int(Small(2))]))",
+            "(1.5,) {} Near { value: Float(0.6666666666666666), limit: Float(1e-6), or_equal: true }",
+            "('a',) {} Equals(Int(Small(1)))",
+        ];
+        assert_eq!(shown(source), Some(expected.map(str::to_owned).to_vec()));
+        let words: Vec<bool> = read(source, true).unwrap().iter().map(|claim| claim.shown.is_some()).collect();
+        assert_eq!(words, [false, true, false]);
+        assert_eq!(read(source, false), None);
+        assert_eq!(read("abs = 1\ndef check(f):\n    assert f(1) == 1\n", true), None);
+    }
+
+    #[test]
     fn nothing_else_is_a_claim() {
         for line in [
             "assert candidate(1) == 1 or True",
@@ -230,7 +295,20 @@ mod tests {
             "assert candidate(1) == {1: 2}",
             "assert candidate(1) == {'a': 1, 'a': 2}",
             "assert candidate(1) == 012",
-            "assert candidate(1) == 1 + 1",
+            "assert candidate(1) == 1 + x",
+            "assert candidate(1) == 7 // 2",
+            "assert candidate(1) == 1 - 2 - candidate(1)",
+            "assert abs(candidate(1) - 1 - 1) < 1e-6",
+            "assert abs(candidate(1) + 1) < 1e-6",
+            "assert abs(candidate(1) - x) < 1e-6",
+            "assert abs(candidate(1) - 1) < x",
+            "assert abs(candidate(1) - 1) > 1e-6",
+            "assert abs(candidate(1) - 1, 2) < 1e-6",
+            "assert not abs(candidate(1) - 1) < 1e-6",
+            "assert candidate(1) == 1, 'a' + str(x)",
+            "assert candidate(1) == 1, 'a' + str(candidate(1)) + 1",
+            "assert candidate(1) == 1, 'a' + repr(candidate(1))",
+            "assert candidate(1) == 1, 'a' + str(len(candidate(1))",
             "assert candidate(1) == -x",
             "assert candidate(1) == [1][0]",
             "assert candidate(1) == nan",
@@ -255,7 +333,7 @@ mod tests {
             "pass",
             "assert True",
         ] {
-            assert_eq!(read(&format!("def check(candidate):\n    {line}\n")), None, "{line}");
+            assert_eq!(read(&format!("def check(candidate):\n    {line}\n"), true), None, "{line}");
         }
         for source in [
             "",
@@ -270,11 +348,11 @@ mod tests {
             "def check(candidate):\n    assert candidate(1) == 1\ncheck = 1\n",
             "def check(candidate):\r\n    assert candidate(1) == 1\r\n",
         ] {
-            assert_eq!(read(source), None, "{source}");
+            assert_eq!(read(source, true), None, "{source}");
         }
-        assert_eq!(read(&format!("def check(c):\n    assert c({}", "[".repeat(100_000))), None);
+        assert_eq!(read(&format!("def check(c):\n    assert c({}", "[".repeat(100_000)), true), None);
         assert_eq!(
-            read(&format!("def check(c):\n    assert c({}1) == 1", "-".repeat(100_000))).map(|c| c.len()),
+            read(&format!("def check(c):\n    assert c({}1) == 1", "-".repeat(100_000)), true).map(|c| c.len()),
             Some(1)
         );
     }

@@ -7,6 +7,7 @@ mod wire;
 
 pub use int::Int;
 pub use literal::LiteralError;
+pub(crate) use literal::is_near;
 pub(crate) use show::{short, shorter};
 pub use wire::WireError;
 
