@@ -13,6 +13,7 @@ use std::time::Duration;
 use bollard::models::ContainerConfig;
 use bollard::query_parameters::{CommitContainerOptions, InspectContainerOptions};
 use jail::contained::{Order, Report};
+use jail::measure::Fallen;
 use jail::{SessionNews, SessionOrder, Swapped};
 use types::{Isolation, Layer, Usage};
 
@@ -244,17 +245,32 @@ impl Place for DockerPlace {
             let SessionNews::Measured { cost, memory } = self.ask(&Order::Session(SessionOrder::Measure)).await? else {
                 return Err(BackendError::PlaceGone);
             };
-            let (bytes, entries) = self.disk().await?;
+            let (disk_bytes, disk_inodes) = self.grown().await?;
             let usage = Usage {
                 wall_ms: milliseconds(cost.wall),
                 cpu_ms: milliseconds(cost.cpu),
                 peak_memory_bytes: cost.memory,
             };
-            let mut state = self.lock();
-            let (disk_bytes, disk_inodes) = (bytes.saturating_sub(state.base.0), entries.saturating_sub(state.base.1));
-            state.usage = PlaceUsage { usage, memory_bytes: memory, disk_bytes, disk_inodes };
-            Ok(state.usage)
+            let usage = PlaceUsage { usage, memory_bytes: memory, disk_bytes, disk_inodes };
+            self.lock().usage = usage;
+            Ok(usage)
         })
+    }
+
+    fn grown(&self) -> BoxFuture<'_, Result<(u64, u64), BackendError>> {
+        Box::pin(async {
+            if self.is_frozen() {
+                let usage = self.lock().usage;
+                return Ok((usage.disk_bytes, usage.disk_inodes));
+            }
+            let (bytes, entries) = self.disk().await?;
+            let base = self.lock().base;
+            Ok((bytes.saturating_sub(base.0), entries.saturating_sub(base.1)))
+        })
+    }
+
+    fn fallen(&self) -> Option<Fallen> {
+        Some(self.lane.fallen())
     }
 
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {
