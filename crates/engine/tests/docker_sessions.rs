@@ -194,6 +194,20 @@ async fn limits_hold_for_each_command_and_for_the_whole() {
     let fills = shell("while :; do head -c 1000000 /dev/zero >> /tmp/x; sleep 0.05; done");
     assert_eq!(exec(&engine, &session, fills).await.outcome, Outcome::LimitExceeded { limit: LimitKind::Disk });
     assert_eq!(out(&engine, &session, "rm /tmp/x; echo alive").await, "alive\n");
+    // As fast as it can, and by a file without a name.
+    let speeds = |file| {
+        format!(
+            "f = open('{file}', 'wb', buffering=0)\nimport os\nif '{file}' == 'n': os.unlink('n')\nfor _ in range(1000): f.write(b'z' * (1 << 20))"
+        )
+    };
+    for file in ["n", "x"] {
+        let fills =
+            CommandSpec { argv: vec!["python3".to_owned(), "-c".to_owned(), speeds(file)], ..CommandSpec::default() };
+        assert_eq!(exec(&engine, &session, fills).await.outcome, Outcome::LimitExceeded { limit: LimitKind::Disk });
+    }
+    let held = session.info_with_usage().await.unwrap().usage.unwrap().disk_bytes >> 20;
+    assert!((20..400).contains(&held), "{held} MB");
+    assert_eq!(out(&engine, &session, "rm x; echo alive").await, "alive\n");
     let usage = session.info_with_usage().await.unwrap().usage.unwrap();
     assert!(usage.usage.cpu_ms > 0.0 && usage.disk_bytes < 10 << 20, "{usage:?}");
 }

@@ -16,6 +16,7 @@ mod ids;
 mod init;
 pub mod inside;
 mod keeper;
+pub mod measure;
 mod program;
 pub mod remove;
 mod rlimits;

@@ -114,8 +114,10 @@ def check_expected(h, m, result, answer):
         h.notes.append(f"{m['id']}: of one user, so it killed the process that waited for it")
         e = {k: v for k, v in e.items() if k not in ("status_in", "exit_code")}
     if m.get("needs_layer") == "disk_quota" and "disk_quota" in result["isolation"]["missing"]:
+        # It is watched: whoever fills it is stopped, and does not come to tell of it.
         h.notes.append(f"{m['id']}: {result['outcome']} without disk_quota")
-        return check_host(h, e, answer) + check_isolation(h, result)
+        told = [f"{result['stdout'][-80:]!r}"] if "ESCAPED:" in result["stdout"] else []
+        return told + check_host(h, e, answer) + check_isolation(h, result)
     if has_one_user(h) and m["id"] == "fs-driver-files" and result["stdout"] == "ESCAPED:made /home/hostile_dropped\nNOT-CONTAINED\n":
         h.notes.append(f"{m['id']}: of one user, whose /home is on the session's own disk")
         return check_host(h, e, answer) + check_isolation(h, result)

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jail::measure::Fallen;
 use jail::{CWD_STEP, ProcessId, ProcessOrder, Trouble};
 use tokio::sync::{mpsc, oneshot};
 use types::{GuestPath, Isolation, Layer, Limits, Usage};
@@ -78,6 +79,12 @@ pub trait Place: Send + Sync {
     fn thaw(&self) -> BoxFuture<'_, Result<(), BackendError>>;
     /// What it has cost so far.
     fn usage(&self) -> BoxFuture<'_, Result<PlaceUsage, BackendError>>;
+    /// Bytes and entries that its disk has grown by since its origin.
+    fn grown(&self) -> BoxFuture<'_, Result<(u64, u64), BackendError>>;
+    /// How far free space has fallen where its disk is, if that is not below the state folder of this host.
+    fn fallen(&self) -> Option<Fallen> {
+        None
+    }
     /// Keeps the disk as it is now. Processes that would go on writing to what is kept are an error that names them, or are
     /// killed.
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>>;

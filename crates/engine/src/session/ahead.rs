@@ -251,6 +251,7 @@ impl Engine {
             starting: tokio::sync::Mutex::default(),
             still: tokio::sync::RwLock::default(),
             over: tokio::sync::watch::Sender::new(false),
+            watch: self.sessions.watch(),
             audit: self.audit.clone(),
             gate: self.gate(),
             spec: spec.clone(),

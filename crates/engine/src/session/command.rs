@@ -253,6 +253,7 @@ impl Session {
         };
         let cwd = Self::cwd(command)?;
         let argv = command.argv.clone();
+        self.stir();
         Ok(place.start(ProcessSpec { programs, argv, env, cwd, user: command.user, connection, wall }).await?)
     }
 

@@ -9,6 +9,7 @@ mod command;
 mod diff;
 mod elsewhere;
 mod error;
+mod full;
 mod ground;
 mod port;
 mod registry;
@@ -16,6 +17,7 @@ mod running;
 mod snapshots;
 mod spec;
 mod surroundings;
+mod tally;
 mod transfer;
 mod upkeep;
 mod watching;
@@ -24,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::sync::{RwLockWriteGuard, watch};
+use tokio::sync::{Notify, RwLockWriteGuard, watch};
 use types::{BackendKind, GuestPath, LimitKind, Limits, Timestamp};
 
 pub(crate) use ahead::Shelf;
@@ -38,6 +40,7 @@ pub use snapshots::{Snapshot, SnapshotSpec};
 pub(crate) use spec::written;
 pub use spec::{CommandSpec, ProcessInfo, SessionInfo, SessionSpec, SessionState};
 pub use surroundings::{Surroundings, Way};
+use tally::Tally;
 pub use transfer::Onto;
 pub use watching::Watching;
 
@@ -69,6 +72,8 @@ pub struct Session {
     starting: tokio::sync::Mutex<()>,
     /// Turns true when it has ended.
     over: watch::Sender<bool>,
+    /// Wakes whoever watches the disks.
+    watch: Arc<Notify>,
     audit: Audit,
     gate: Gate,
 }
@@ -85,8 +90,10 @@ struct State {
     contexts: BTreeMap<String, Interpreter>,
     /// A Python that was started ahead of need; the first context of Python takes it.
     waiting: Option<Interpreter>,
-    /// Bytes and entries that the disk held when they were last counted.
-    disk: (u64, u64),
+    /// What the disk held when it was last counted.
+    tally: Tally,
+    /// Whether something may be writing to it.
+    stirs: bool,
 }
 
 impl State {
@@ -99,7 +106,8 @@ impl State {
             running: BTreeMap::new(),
             contexts: BTreeMap::new(),
             waiting,
-            disk: (0, 0),
+            tally: Tally::default(),
+            stirs: false,
         }
     }
 }
@@ -125,6 +133,12 @@ impl Session {
         self.lock().used = Instant::now();
     }
 
+    /// Something may write to its disk from now on.
+    fn stir(&self) {
+        self.lock().stirs = true;
+        self.watch.notify_one();
+    }
+
     /// What isolates it, for as long as it lives.
     pub(crate) fn place(&self) -> Result<Arc<dyn Place>, SessionError> {
         self.lock().place.clone().ok_or_else(|| BackendError::PlaceGone.into())
@@ -148,7 +162,7 @@ impl Session {
     fn settle(&self) {
         let contexts: Vec<Interpreter> = {
             let mut state = self.lock();
-            state.disk = (0, 0);
+            state.tally.forget();
             state.contexts.values().cloned().collect()
         };
         for context in contexts {
@@ -235,6 +249,7 @@ impl Session {
         self.place()?.thaw().await?;
         self.lock().paused = false;
         self.touch();
+        self.stir();
         self.record(caller, "resumed", serde_json::Value::Null).await?;
         Ok(self.info())
     }
@@ -253,10 +268,11 @@ impl Session {
 
     /// The same for somebody who adds to them: no more than the disk may hold.
     pub async fn files_to_write(&self, caller: &Caller) -> Result<(Arc<dyn PlaceFiles>, FilePass), SessionError> {
-        if self.is_full(self.lock().disk) {
+        if self.is_full(self.lock().tally.disk) {
             let root = GuestPath::new("/")?;
             return Err(crate::backend::FileError::Full(root).into());
         }
+        self.stir();
         self.files_to_change(caller).await
     }
 
@@ -268,7 +284,7 @@ impl Session {
     /// How many bytes and entries its disk may still take, as it was last counted.
     #[must_use]
     pub fn room(&self) -> (u64, u64) {
-        let (bytes, entries) = self.lock().disk;
+        let (bytes, entries) = self.lock().tally.disk;
         (self.limits.disk.saturating_sub(bytes), self.limits.inodes.saturating_sub(entries))
     }
 

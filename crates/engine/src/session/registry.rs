@@ -1,15 +1,17 @@
 //! All sessions of an engine: creating, finding, ending.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use tokio::sync::Notify;
 use types::{BackendKind, Limits, LimitsSpec};
 
 use super::error::SessionError;
 use super::spec::{SessionInfo, SessionSpec};
 use super::surroundings::Surroundings;
-use super::{Session, State, upkeep};
+use super::{Session, State, full, upkeep};
 use crate::audit::{Entry, Kind};
 use crate::backend::PlaceSpec;
 use crate::engine::{Caller, Engine};
@@ -32,16 +34,45 @@ pub(super) struct Plan {
 
 /// Sessions that live, by name.
 #[derive(Clone, Default)]
-pub(crate) struct Registry(Arc<Mutex<HashMap<String, Arc<Session>>>>);
+pub(crate) struct Registry {
+    sessions: Arc<Mutex<HashMap<String, Arc<Session>>>>,
+    /// Wakes whoever watches the disks of all of them.
+    watch: Arc<Notify>,
+    /// Whether there is one; read and written by who holds the lock of the sessions.
+    is_watched: Arc<AtomicBool>,
+}
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn watch(&self) -> Arc<Notify> {
+        Arc::clone(&self.watch)
+    }
+
+    /// Lets a session live; whether somebody must begin to watch the disks.
+    fn begin(&self, session: &Arc<Session>) -> bool {
+        let mut sessions = self.lock();
+        sessions.insert(session.id.clone(), Arc::clone(session));
+        !self.is_watched.swap(true, Ordering::AcqRel)
+    }
+
+    /// Those whose disks something may be writing to, for whoever watches them; where no session lives, he is to go.
+    pub(super) fn stirring(&self) -> Option<Vec<Arc<Session>>> {
+        let sessions = self.lock();
+        if sessions.is_empty() {
+            self.is_watched.store(false, Ordering::Release);
+            return None;
+        }
+        Some(sessions.values().filter(|session| session.lock().stirs).cloned().collect())
     }
 
     /// Takes a session out and ends it; whether it was there.
     pub(super) fn end(&self, id: &str) -> Option<Arc<Session>> {
         let session = self.lock().remove(id)?;
+        // With the last one, whoever watches them goes.
+        self.watch.notify_one();
         // Dropped outside of the lock: that kills what is inside.
         let place = session.lock().place.take();
         session.over.send_replace(true);
@@ -83,12 +114,12 @@ impl Engine {
             let place = self.stations.get(backend, &self.settings)?.backend.open(&place_spec).await?;
             (place_spec, place, None)
         };
-        let (id, limits) = (place_spec.id.clone(), place_spec.limits.clone());
+        let limits = place_spec.limits.clone();
         // Nothing is started that could not be recorded.
         self.audit.ready().await?;
         let ttl = spec.ttl_ms.map_or(USUAL, Duration::from_millis).min(LONGEST);
         let session = Arc::new(Session {
-            id: id.clone(),
+            id: place_spec.id.clone(),
             backend,
             limits,
             owner: caller.clone(),
@@ -99,6 +130,7 @@ impl Engine {
             starting: tokio::sync::Mutex::default(),
             still: tokio::sync::RwLock::default(),
             over: tokio::sync::watch::Sender::new(false),
+            watch: self.sessions.watch(),
             audit: self.audit.clone(),
             gate: self.gate(),
             spec,
@@ -109,7 +141,9 @@ impl Engine {
             "ttl_ms": u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX), "ahead": is_ready,
         });
         session.record(caller, "created", facts).await?;
-        self.sessions.lock().insert(id, Arc::clone(&session));
+        if self.sessions.begin(&session) {
+            tokio::spawn(full::watch(self.sessions.clone(), self.settings.state.clone()));
+        }
         tokio::spawn(upkeep::keep(self.sessions.clone(), Arc::clone(&session)));
         Ok(session)
     }

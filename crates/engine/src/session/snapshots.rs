@@ -193,7 +193,7 @@ impl Engine {
             }
             state.running.clear();
             state.contexts.clear();
-            state.disk = (0, 0);
+            state.tally.forget();
             state.place.replace(place)
         };
         let gone = before.as_ref().map(|place| place.gone());

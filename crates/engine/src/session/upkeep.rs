@@ -1,19 +1,14 @@
-//! What happens to a session without anybody asking: its time runs out, its disk fills, its sandbox dies.
+//! What happens to a session without anybody asking: its time runs out, nobody needs it, its sandbox dies.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Session;
 use super::registry::Registry;
-use super::running::Running;
 use crate::backend::Gone;
 
 /// How often a session that does something is looked at.
 const LOOK: Duration = Duration::from_millis(500);
-/// Looking at the disk may take one part of so many of the time.
-const SHARE: u32 = 20;
-/// The same while nobody waits for anything.
-const IDLE_SHARE: u32 = 200;
 /// How long an ended program can still be asked about.
 const REMEMBERED: Duration = Duration::from_mins(5);
 /// How many ended programs can still be asked about.
@@ -40,24 +35,16 @@ pub(super) async fn keep(registry: Registry, session: Arc<Session>) {
 
 /// Comes back when the session must end, and says why.
 async fn watch(session: &Session) -> &'static str {
-    let (mut next_count, mut left) = (Instant::now(), false);
     loop {
         tokio::time::sleep(LOOK.min(session.left())).await;
-        let now = Instant::now();
         if session.left().is_zero() {
             return "expired";
         }
         session.forget_ended();
         let busy = session.is_busy();
-        // What a program left running fills a disk as well; where nothing is left, nothing begins by itself.
-        let lately = session.idle_for() < LOOK * 4;
-        left = busy || (left || lately) && session.has_processes().await;
+        session.settle_down(busy).await;
         if !busy && session.spec.idle_ms.is_some_and(|idle| session.idle_for() >= Duration::from_millis(idle)) {
             return "idle";
-        }
-        if left && now >= next_count {
-            session.count_disk().await;
-            next_count = Instant::now() + now.elapsed() * if busy { SHARE } else { IDLE_SHARE };
         }
     }
 }
@@ -71,8 +58,19 @@ impl Session {
         self.lock().used.elapsed()
     }
 
-    fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.lock().running.values().any(|running| !running.has_ended())
+    }
+
+    /// Takes note when nothing can write to its disk any more. What a program left running fills it as well; where nothing
+    /// is left, nothing begins by itself.
+    async fn settle_down(&self, busy: bool) {
+        let stirs = self.lock().stirs;
+        let left = busy || stirs && self.has_processes().await;
+        let mut state = self.lock();
+        // Somebody may have come meanwhile.
+        let lately = state.used.elapsed() < LOOK * 4;
+        state.stirs = !state.paused && (left || state.stirs && lately);
     }
 
     async fn has_processes(&self) -> bool {
@@ -97,24 +95,6 @@ impl Session {
         let surplus = ended.len().saturating_sub(MOST_REMEMBERED);
         for (_, pid) in ended.into_iter().take(surplus) {
             state.running.remove(&pid);
-        }
-    }
-
-    /// Where the disk is over its limit and still grows, programs are killed; so what removes files can run.
-    async fn count_disk(&self) {
-        let Ok(place) = self.place() else { return };
-        let Ok(usage) = place.usage().await else { return };
-        let now = (usage.disk_bytes, usage.disk_inodes);
-        let (before, running) = {
-            let mut state = self.lock();
-            let running: Vec<Arc<Running>> = state.running.values().cloned().collect();
-            (std::mem::replace(&mut state.disk, now), running)
-        };
-        if self.is_full(now) && (now.0 > before.0 || now.1 > before.1) {
-            let limit = self.exceeded(now);
-            running.iter().filter(|running| !running.has_ended()).for_each(|running| running.kill_at(limit));
-            // A sandbox that cannot be told is going.
-            let _ = place.kill_all();
         }
     }
 }

@@ -5,7 +5,6 @@
 //! standard output, and ends.
 
 mod look;
-mod measure;
 mod wire;
 
 use std::io::{self, Read, Write};
@@ -22,6 +21,7 @@ use types::GuestPath;
 
 use crate::contained::{FrameKind, Frames, MOST_CONTENT, frame};
 use crate::inside::{Files, Reach};
+use crate::measure;
 use crate::wire::GuestIds;
 use look::Look;
 pub use wire::{Answer, Ask};

@@ -9,7 +9,7 @@ use super::Role;
 use super::furnish::has_one_disk;
 use crate::cgroup::{Inside, sockets_are_limited};
 use crate::init::{Kind, drop_capabilities, restrict_files};
-use crate::seccomp::{self, Profile};
+use crate::seccomp::{self, Profile, Room};
 use crate::sys;
 
 /// Closes what is left open; what comes back was seen to be on.
@@ -34,7 +34,7 @@ fn close_guest() -> Vec<Layer> {
     }
     let _ = restrict_files(&Kind::Run, &mut layers);
     // Its memory is counted by looking, whatever the place counts: the limit there is not the run's.
-    if sys::install_filter(seccomp::program(Profile::Unmetered)).is_ok() {
+    if sys::install_filter(seccomp::program(Profile::Unmetered, Room::Bounded)).is_ok() {
         layers.push(Layer::Seccomp);
     }
     layers
@@ -101,7 +101,7 @@ fn close_container(kind: &Kind) -> Vec<Layer> {
     let _ = restrict_files(kind, &mut layers);
     // The exact filter, within the coarse one that the container's engine has loaded from names alone.
     let profile = if meters.counts_memory() { Profile::Metered } else { Profile::Unmetered };
-    if sys::install_filter(seccomp::program(profile)).is_ok() {
+    if sys::install_filter(seccomp::program(profile, kind.room())).is_ok() {
         layers.push(Layer::Seccomp);
     }
     layers

@@ -4,6 +4,7 @@
 //! the causes of ends, is done here. Nobody can hold up anybody else: input and output of each program have bounds of
 //! their own, within which the engine always reads and process 1 always takes.
 
+mod level;
 mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use crate::wire::{
     Cost, End, FromInit, FromSession, Limits, ProcessId, ProcessOrder, Rlimits, SessionNews, SessionOrder, Swapped,
     Trouble,
 };
+use level::Level;
 use streams::{Source, Streams};
 
 /// How often the time on processors is looked at, where that is limited.
@@ -50,6 +52,7 @@ struct Session<'a> {
     programs: BTreeMap<ProcessId, Program>,
     /// Streams outlive their programs, in whoever inherited them.
     streams: BTreeMap<ProcessId, Streams>,
+    level: Level,
 }
 
 /// Serves until the engine is gone.
@@ -68,6 +71,7 @@ pub(super) fn serve(engine: &mut Engine, limits: &Limits) -> Result<Infallible, 
         parents: BTreeMap::new(),
         programs: BTreeMap::new(),
         streams: BTreeMap::new(),
+        level: Level::of(limits),
     };
     loop {
         session.reap()?;
@@ -115,7 +119,7 @@ impl Session<'_> {
         let wall =
             self.programs.values().filter_map(Program::deadline).min().map(|at| at.saturating_duration_since(now));
         let cpu = self.limits.cpu.map(|_| LOOK);
-        wall.into_iter().chain(cpu).min()
+        wall.into_iter().chain(cpu).chain(self.level.patience(now)).min()
     }
 
     /// Ends programs that have had their time, and everything when that of the whole is over.
@@ -133,7 +137,7 @@ impl Session<'_> {
         if self.limits.cpu.is_some_and(|most| self.meters.cpu() >= Some(most)) {
             return self.end_by(LimitKind::Cpu);
         }
-        Ok(())
+        self.level.look(!self.programs.is_empty())
     }
 
     /// Ends every program by a limit of the whole, and then the session: whoever waits for a program hears of that first.
@@ -237,6 +241,7 @@ impl Session<'_> {
     }
 
     fn start(&mut self, order: ProcessOrder) -> Result<(), Errno> {
+        self.level.stir();
         let (process, wall, has_terminal) = (order.process, order.wall, order.terminal.is_some());
         let (streams, theirs) = match Streams::new(has_terminal) {
             Ok(made) => made,

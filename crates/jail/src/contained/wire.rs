@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use types::{Layer, LimitKind};
 
+use crate::measure::Fallen;
 use crate::wire::{Cost, End, Limits, MAX_MESSAGE, ProcessId, SessionNews, SessionOrder};
 
 /// The most content in one frame, and the most input that is on its way to a program.
@@ -186,6 +187,8 @@ pub enum Report {
     Counted(u32),
     /// In a session: it has reached a limit of the whole, and ends.
     Spent(LimitKind),
+    /// In a session: free space has fallen so far where its disk is.
+    Fallen(Fallen),
 }
 
 /// What an entry of a folder is.

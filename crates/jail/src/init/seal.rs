@@ -14,7 +14,7 @@ use rustix::thread::{
 use types::Layer;
 
 use super::Step;
-use crate::seccomp::{self, Profile};
+use crate::seccomp::{self, Profile, Room};
 use crate::sys;
 use crate::wire::Trouble;
 
@@ -32,6 +32,16 @@ pub(crate) enum Kind {
         /// Folders that are its own.
         folders: Vec<String>,
     },
+}
+
+impl Kind {
+    /// Where its files are.
+    pub(crate) fn room(&self) -> Room {
+        match self {
+            Self::Run => Room::Bounded,
+            Self::Session { .. } | Self::Contained { .. } => Room::Watched,
+        }
+    }
 }
 
 /// What root keeps inside a sandbox that stays, over the ids and files of its own user namespace alone.
@@ -66,7 +76,7 @@ pub(super) fn close(
     layers.push(Layer::NoNewPrivs);
     let rules = restrict_files(kind, layers)?;
     let profile = if unmetered { Profile::Unmetered } else { Profile::Metered };
-    match sys::install_filter(seccomp::program(profile)) {
+    match sys::install_filter(seccomp::program(profile, kind.room())) {
         Ok(()) => layers.push(Layer::Seccomp),
         Err(_) if accept.contains(&Layer::Seccomp) => {}
         Err(errno) => return Err(errno).wall(Layer::Seccomp, "load the system call filter"),

@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use types::GuestPath;
 
 use crate::ids::SHARED_COUNT;
+use crate::measure::Sum;
 use crate::remove;
 use crate::wire::GuestIds;
 pub use archive::Packing;
@@ -67,6 +68,15 @@ impl Files {
             format!("{pid} {}", name.trim().chars().filter(|c| !c.is_control()).collect::<String>())
         })
         .collect()
+    }
+
+    /// Adds files of its disk that have no name any more, but that somebody inside has open.
+    pub fn add_unlinked(&self, sum: &mut Sum) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let Ok(proc) = self.open("/proc", flags, Mode::empty()) else { return };
+        let device = |folder| Some(fstat(self.open(folder, OFlags::PATH, Mode::empty()).ok()?).ok()?.st_dev);
+        let devices: Vec<u64> = ["/work", "/home", "/tmp"].into_iter().filter_map(device).collect();
+        sum.add_unlinked(&proc, &devices);
     }
 
     pub(super) fn open(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {

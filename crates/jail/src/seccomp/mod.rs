@@ -16,3 +16,12 @@ pub(crate) enum Profile {
     /// Nobody counts memory that no process maps, so calls that make such memory are refused too.
     Unmetered,
 }
+
+/// Where files of a run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Room {
+    /// On a disk that takes no more than it may.
+    Bounded,
+    /// On one that is counted now and then: nobody may take room there without the work of filling it.
+    Watched,
+}

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use libc::c_long;
 
-use super::{Profile, table};
+use super::{Profile, Room, table};
 use crate::sys::Instruction;
 
 /// Offsets into `struct seccomp_data`: number, architecture, then six arguments of eight bytes.
@@ -17,6 +17,9 @@ const ARCH: u32 = 4;
 const fn argument(index: u32) -> u32 {
     16 + 8 * index + if cfg!(target_endian = "big") { 4 } else { 0 }
 }
+
+/// How `fallocate` makes a hole; it knows no other way.
+const HOLE: u32 = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE).cast_unsigned();
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE: u32 = 0xC000_003E;
@@ -40,6 +43,7 @@ enum Action {
     Prctl,
     Fcntl,
     Prlimit,
+    Fallocate,
     /// Mode of the node is this argument.
     Mknod {
         mode: u32,
@@ -67,17 +71,19 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     allowed.chain(BY_ARGUMENT.iter().map(|(call, _)| call)).map(|(name, _)| *name)
 }
 
-/// The filter for `profile`. Made once: what a keeper has made, its forks have too.
-pub(crate) fn program(profile: Profile) -> &'static [Instruction] {
-    static MADE: [OnceLock<Vec<Instruction>>; 2] = [OnceLock::new(), OnceLock::new()];
-    let slot = match profile {
-        Profile::Metered => &MADE[0],
-        Profile::Unmetered => &MADE[1],
+/// The filter for `profile` and `room`. Made once: what a keeper has made, its forks have too.
+pub(crate) fn program(profile: Profile, room: Room) -> &'static [Instruction] {
+    static MADE: [OnceLock<Vec<Instruction>>; 4] = [const { OnceLock::new() }; 4];
+    let slot = match (profile, room) {
+        (Profile::Metered, Room::Bounded) => &MADE[0],
+        (Profile::Unmetered, Room::Bounded) => &MADE[1],
+        (Profile::Metered, Room::Watched) => &MADE[2],
+        (Profile::Unmetered, Room::Watched) => &MADE[3],
     };
-    slot.get_or_init(|| make(profile))
+    slot.get_or_init(|| make(profile, room))
 }
 
-fn make(profile: Profile) -> Vec<Instruction> {
+fn make(profile: Profile, room: Room) -> Vec<Instruction> {
     let mut out = vec![
         load(ARCH),
         jump(libc::BPF_JEQ, NATIVE, 1, 0),
@@ -86,11 +92,11 @@ fn make(profile: Profile) -> Vec<Instruction> {
         jump(libc::BPF_JGE, X32, 0, 1),
         ret(errno(libc::ENOSYS)),
     ];
-    out.extend(search(&ranges(&actions(profile))));
+    out.extend(search(&ranges(&actions(profile, room))));
     out
 }
 
-fn actions(profile: Profile) -> BTreeMap<u32, Action> {
+fn actions(profile: Profile, room: Room) -> BTreeMap<u32, Action> {
     let mut actions = BTreeMap::new();
     let mut put = |calls: &[(&str, c_long)], action| {
         actions.extend(calls.iter().filter_map(|&(_, nr)| u32::try_from(nr).ok()).map(|nr| (nr, action)));
@@ -107,6 +113,9 @@ fn actions(profile: Profile) -> BTreeMap<u32, Action> {
     }
     if profile == Profile::Unmetered {
         put(table::UNCOUNTED, Action::Errno(libc::ENOSYS));
+    }
+    if room == Room::Watched {
+        put(&[("fallocate", libc::SYS_fallocate)], Action::Fallocate);
     }
     actions
 }
@@ -174,8 +183,20 @@ fn leaf(action: Action) -> Vec<Instruction> {
         Action::Ioctl => one_of(
             argument(1),
             // Typing into a terminal, taking its output, its line discipline; freezing and trimming file systems and
-            // their inode flags.
-            &[0x5412, 0x541C, 0x541D, 0x5423, 0x4008_6602, 0x401C_5820, 0xC004_5877, 0xC018_5879],
+            // their inode flags; taking room in a file by the old names of `fallocate`.
+            &[
+                0x5412,
+                0x541C,
+                0x541D,
+                0x5423,
+                0x4008_6602,
+                0x401C_5820,
+                0xC004_5877,
+                0xC018_5879,
+                0x4030_5828,
+                0x4030_582A,
+                0x4030_5839,
+            ],
             refuse,
             allow,
         ),
@@ -190,6 +211,8 @@ fn leaf(action: Action) -> Vec<Instruction> {
         }
         // One's own limits only: init is of the same user, and a run could starve it.
         Action::Prlimit => one_of(argument(0), &[0], allow, refuse),
+        // Making holes gives room back. All else takes any amount at once, which many file systems do not know either.
+        Action::Fallocate => one_of(argument(1), &[HOLE], allow, ret(errno(libc::EOPNOTSUPP))),
         Action::Mknod { mode } => {
             let mut out = vec![load(argument(mode)), and(libc::S_IFMT)];
             out.extend(compare(&[0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK], allow, refuse));

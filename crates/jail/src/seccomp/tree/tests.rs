@@ -68,8 +68,8 @@ fn interpret(program: &[Instruction], call: Call, seen: &mut BTreeSet<usize>) ->
     }
 }
 
-static METERED: LazyLock<&[Instruction]> = LazyLock::new(|| program(Profile::Metered));
-static ACTIONS: LazyLock<BTreeMap<u32, Action>> = LazyLock::new(|| actions(Profile::Metered));
+static METERED: LazyLock<&[Instruction]> = LazyLock::new(|| program(Profile::Metered, Room::Bounded));
+static ACTIONS: LazyLock<BTreeMap<u32, Action>> = LazyLock::new(|| actions(Profile::Metered, Room::Bounded));
 
 fn answer(call: Call) -> u32 {
     interpret(&METERED, call, &mut BTreeSet::new())
@@ -100,7 +100,17 @@ fn expected(actions: &BTreeMap<u32, Action>, call: Call) -> u32 {
         Action::Ioctl => choose(
             !matches!(
                 low(1),
-                0x5412 | 0x541C | 0x541D | 0x5423 | 0x4008_6602 | 0x401C_5820 | 0xC004_5877 | 0xC018_5879
+                0x5412
+                    | 0x541C
+                    | 0x541D
+                    | 0x5423
+                    | 0x4008_6602
+                    | 0x401C_5820
+                    | 0xC004_5877
+                    | 0xC018_5879
+                    | 0x4030_5828
+                    | 0x4030_582A
+                    | 0x4030_5839
             ),
             libc::EPERM,
         ),
@@ -108,6 +118,7 @@ fn expected(actions: &BTreeMap<u32, Action>, call: Call) -> u32 {
         Action::Prctl => choose(!matches!(low(0), 35 | 0x5961_6d61), libc::EPERM),
         Action::Fcntl => choose(!matches!(low(1), 1024 | 1026), libc::EPERM),
         Action::Prlimit => choose(low(0) == 0, libc::EPERM),
+        Action::Fallocate => choose(low(1) == 3, libc::EOPNOTSUPP),
         Action::Mknod { mode } => {
             choose(matches!(low(mode as usize) & 0o170_000, 0 | 0o100_000 | 0o010_000 | 0o140_000), libc::EPERM)
         }
@@ -116,8 +127,10 @@ fn expected(actions: &BTreeMap<u32, Action>, call: Call) -> u32 {
 
 #[test]
 fn every_number_gets_what_the_table_says() {
-    for profile in [Profile::Metered, Profile::Unmetered] {
-        let (program, actions) = (program(profile), actions(profile));
+    let all =
+        [Profile::Metered, Profile::Unmetered].map(|profile| [(profile, Room::Bounded), (profile, Room::Watched)]);
+    for (profile, room) in all.into_iter().flatten() {
+        let (program, actions) = (program(profile, room), actions(profile, room));
         for nr in (0..2048).chain([X32 - 1, X32, X32 + 39, u32::MAX]) {
             let call = Call { arch: NATIVE, nr, args: [0; 6] };
             assert_eq!(interpret(program, call, &mut BTreeSet::new()), expected(&actions, call), "{profile:?} {nr}");
@@ -153,14 +166,26 @@ fn junk_in_the_high_half_of_an_argument_changes_nothing() {
 #[test]
 fn memory_that_nobody_counts_cannot_be_made() {
     for nr in [libc::SYS_memfd_create, libc::SYS_shmget, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open] {
-        let run = |profile| interpret(program(profile), Call::native(nr, &[]), &mut BTreeSet::new());
+        let run = |profile| interpret(program(profile, Room::Bounded), Call::native(nr, &[]), &mut BTreeSet::new());
         assert_eq!((run(Profile::Metered), run(Profile::Unmetered)), (ALLOW, errno(libc::ENOSYS)));
     }
 }
 
 #[test]
+fn room_on_a_disk_that_is_only_watched_is_taken_by_filling_it() {
+    let run = |room, mode| {
+        let call = Call::native(libc::SYS_fallocate, &[3, mode, 0, 1 << 40]);
+        interpret(program(Profile::Metered, room), call, &mut BTreeSet::new())
+    };
+    for mode in [0, 1, 0x10, 0x20, 0x40] {
+        assert_eq!((run(Room::Bounded, mode), run(Room::Watched, mode)), (ALLOW, errno(libc::EOPNOTSUPP)), "{mode}");
+    }
+    assert_eq!(run(Room::Watched, 3), ALLOW, "a hole");
+}
+
+#[test]
 fn the_common_path_is_short() {
-    let program = program(Profile::Metered);
+    let program = program(Profile::Metered, Room::Bounded);
     assert!(program.len() < 400, "{} instructions", program.len());
     for nr in [libc::SYS_read, libc::SYS_write, libc::SYS_mmap, libc::SYS_futex, libc::SYS_openat] {
         let mut seen = BTreeSet::new();
@@ -200,7 +225,7 @@ proptest! {
 
 #[test]
 fn no_instruction_is_dead() {
-    let program = program(Profile::Metered);
+    let program = program(Profile::Metered, Room::Bounded);
     let mut seen = BTreeSet::new();
     let values = [
         0,
@@ -224,6 +249,9 @@ fn no_instruction_is_dead() {
         0x401C_5820,
         0xC004_5877,
         0xC018_5879,
+        0x4030_5828,
+        0x4030_582A,
+        0x4030_5839,
         0x2_0000,
         0x2_0008,
         0xFFFF_FFFF,

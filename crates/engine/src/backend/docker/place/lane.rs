@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bollard::query_parameters::InspectContainerOptions;
 use jail::contained::{FrameKind, MOST_CONTENT, Order, Report, address};
+use jail::measure::Fallen;
 use jail::{MAX_MESSAGE, ProcessId};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use types::LimitKind;
@@ -46,6 +47,7 @@ struct State {
     closed: bool,
     frozen: bool,
     spent: Option<LimitKind>,
+    fallen: Fallen,
 }
 
 impl Lane {
@@ -131,6 +133,11 @@ impl Lane {
         self.lock().frozen
     }
 
+    /// How far free space has fallen where its disk is.
+    pub(super) fn fallen(&self) -> Fallen {
+        self.lock().fallen
+    }
+
     /// Expects the streams of a program that is about to be ordered.
     pub(super) fn expect(&self, process: ProcessId) -> (mpsc::UnboundedReceiver<(Stream, Vec<u8>)>, Arc<Semaphore>) {
         let (output, pieces) = mpsc::unbounded_channel();
@@ -181,6 +188,7 @@ impl Lane {
                 self.lock().counts.pop_front().map(|tell| tell.send(count));
             }
             Report::Spent(limit) => self.lock().spent = Some(limit),
+            Report::Fallen(fallen) => self.lock().fallen = fallen,
             Report::Ready { .. }
             | Report::Done
             | Report::Failed { .. }

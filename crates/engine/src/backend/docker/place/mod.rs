@@ -13,6 +13,7 @@ use std::time::Duration;
 use bollard::models::ContainerConfig;
 use bollard::query_parameters::{CommitContainerOptions, InspectContainerOptions};
 use jail::contained::{Order, Report};
+use jail::measure::Fallen;
 use jail::{SessionNews, SessionOrder, Swapped};
 use types::{Isolation, Layer, Usage};
 
@@ -52,10 +53,28 @@ pub(super) struct DockerPlace {
 /// What was counted last.
 #[derive(Default)]
 struct Counted {
-    /// Bytes and entries that the disk had when it was last the same as what it stands on.
-    base: (u64, u64),
+    /// What the disk held when it was last the same as what it stands on.
+    base: Found,
     usage: PlaceUsage,
     processes: usize,
+}
+
+/// What is on a disk.
+#[derive(Default, Clone, Copy)]
+struct Found {
+    /// Bytes that the container has written, by the daemon's word: also in folders that are closed to us.
+    written: u64,
+    /// Bytes that are seen inside: also those of files that have no name any more.
+    bytes: u64,
+    entries: u64,
+}
+
+impl Found {
+    /// Bytes and entries that it has grown by.
+    fn since(self, base: Self) -> (u64, u64) {
+        let bytes = self.written.saturating_sub(base.written).max(self.bytes.saturating_sub(base.bytes));
+        (bytes, self.entries.saturating_sub(base.entries))
+    }
 }
 
 impl Docker {
@@ -121,17 +140,18 @@ impl DockerPlace {
         answer.map_err(|_| BackendError::PlaceGone)?.map(|(news, _)| news).map_err(|_| BackendError::PlaceGone)
     }
 
-    /// Bytes and entries on its disk. The daemon tells of all bytes that the container has written, also of those in
-    /// folders that are closed to us.
-    async fn disk(&self) -> Result<(u64, u64), BackendError> {
-        let (bytes, entries) = self.container_files().measure().await.map_err(|_| BackendError::PlaceGone)?;
+    /// What is on its disk now.
+    async fn disk(&self) -> Result<Found, BackendError> {
         let options = InspectContainerOptions { size: true };
         let (client, id) = (self.held.client(), self.held.id.clone());
         let asked = async move {
             client.inspect_container(&id, Some(options)).await.map_err(DockerError::refused("tell of a container"))
         };
-        let written = self.held.daemon.on_thread(asked).await?.size_rw.and_then(|bytes| u64::try_from(bytes).ok());
-        Ok((written.unwrap_or(bytes), entries))
+        let files = self.container_files();
+        let (seen, told) = tokio::join!(files.measure(), self.held.daemon.on_thread(asked));
+        let (bytes, entries) = seen.map_err(|_| BackendError::PlaceGone)?;
+        let written = told?.size_rw.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
+        Ok(Found { written, bytes, entries })
     }
 
     fn container_files(&self) -> ContainerFiles {
@@ -244,17 +264,31 @@ impl Place for DockerPlace {
             let SessionNews::Measured { cost, memory } = self.ask(&Order::Session(SessionOrder::Measure)).await? else {
                 return Err(BackendError::PlaceGone);
             };
-            let (bytes, entries) = self.disk().await?;
+            let (disk_bytes, disk_inodes) = self.grown().await?;
             let usage = Usage {
                 wall_ms: milliseconds(cost.wall),
                 cpu_ms: milliseconds(cost.cpu),
                 peak_memory_bytes: cost.memory,
             };
-            let mut state = self.lock();
-            let (disk_bytes, disk_inodes) = (bytes.saturating_sub(state.base.0), entries.saturating_sub(state.base.1));
-            state.usage = PlaceUsage { usage, memory_bytes: memory, disk_bytes, disk_inodes };
-            Ok(state.usage)
+            let usage = PlaceUsage { usage, memory_bytes: memory, disk_bytes, disk_inodes };
+            self.lock().usage = usage;
+            Ok(usage)
         })
+    }
+
+    fn grown(&self) -> BoxFuture<'_, Result<(u64, u64), BackendError>> {
+        Box::pin(async {
+            if self.is_frozen() {
+                let usage = self.lock().usage;
+                return Ok((usage.disk_bytes, usage.disk_inodes));
+            }
+            let found = self.disk().await?;
+            Ok(found.since(self.lock().base))
+        })
+    }
+
+    fn fallen(&self) -> Option<Fallen> {
+        Some(self.lane.fallen())
     }
 
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {
@@ -274,7 +308,7 @@ impl Place for DockerPlace {
             let layer = self.commit().await?;
             let grown = {
                 let mut state = self.lock();
-                let grown = before.0.saturating_sub(state.base.0);
+                let (grown, _) = before.since(state.base);
                 state.base = before;
                 grown
             };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use jail::measure::Sum;
 use jail::{Disk, Extent, SHARED_FIRST, shifts_ids};
 use rustix::fs::{FlockOperation, flock};
 
@@ -130,9 +131,9 @@ impl SessionDisk {
         }
     }
 
-    /// Bytes and entries of what was written since its origin.
-    pub(super) fn grown(&self) -> (u64, u64) {
-        count(&self.files(), u64::MAX).unwrap_or_default()
+    /// Adds what was written since its origin.
+    pub(super) fn add_grown(&self, sum: &mut Sum) {
+        sum.add_folder(&self.files());
     }
 
     /// Whether it is the whole root of its sandbox.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jail::GuestIds;
 use jail::inside::Files;
+use jail::measure::Sum;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 use types::GuestPath;
@@ -29,6 +30,11 @@ impl NativeFiles {
     /// Everybody inside but init, as `number name`, whatever they call themselves.
     pub(super) fn processes(&self) -> Vec<String> {
         self.0.processes()
+    }
+
+    /// Adds files of its disk that have no name any more, but that somebody inside has open.
+    pub(super) fn add_unlinked(&self, sum: &mut Sum) {
+        self.0.add_unlinked(sum);
     }
 
     /// Does something that may wait for a disk where nobody else waits for it.

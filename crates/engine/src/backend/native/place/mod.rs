@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jail::measure::Sum;
 use jail::{Create, GuestIds, SandboxId, SessionNews, SessionOrder, Swapped};
 use types::{Isolation, Layer, Usage};
 
@@ -207,9 +208,7 @@ impl Place for NativePlace {
             let (SessionNews::Measured { cost, memory }, _) = self.ask(SessionOrder::Measure).await? else {
                 return Err(BackendError::KeeperGone);
             };
-            let disk = self.disk();
-            let grown = tokio::task::spawn_blocking(move || disk.grown()).await;
-            let (disk_bytes, disk_inodes) = grown.unwrap_or_default();
+            let (disk_bytes, disk_inodes) = self.grown().await?;
             let usage = Usage {
                 wall_ms: milliseconds(cost.wall),
                 cpu_ms: milliseconds(cost.cpu),
@@ -217,6 +216,16 @@ impl Place for NativePlace {
             };
             Ok(PlaceUsage { usage, memory_bytes: memory, disk_bytes, disk_inodes })
         })
+    }
+
+    fn grown(&self) -> BoxFuture<'_, Result<(u64, u64), BackendError>> {
+        let (disk, files) = (self.disk(), self.native_files());
+        Box::pin(away(move || {
+            let mut sum = Sum::default();
+            disk.add_grown(&mut sum);
+            files.add_unlinked(&mut sum);
+            Ok((sum.bytes, sum.entries))
+        }))
     }
 
     fn snapshot(&self, writers: Writers) -> BoxFuture<'_, Result<Snapshotted, BackendError>> {

@@ -1,37 +1,68 @@
-//! How much lies in the folders that a session's disk is made of.
+//! How much a session's disk holds.
+
+mod gauge;
+mod unlinked;
 
 use std::collections::HashSet;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, openat, statat};
 use rustix::io::Errno;
+
+pub use gauge::{Fallen, Gauge};
+use unlinked::Unlinked;
 
 /// Those folders, from the root.
 const FOLDERS: [&str; 3] = ["work", "home", "tmp"];
 /// Folders that are held open on the way down. From deeper ones the way back is by `..`.
 const HELD: usize = 200;
 
-/// Bytes and entries. A file with several names is one.
-pub(super) fn all(root: &OwnedFd) -> (u64, u64) {
-    let mut sum = Sum { bytes: 0, entries: 0, seen: HashSet::new() };
+/// Bytes and entries of the three folders that a session's disk is made of, seen from within.
+pub(crate) fn all(root: &OwnedFd) -> (u64, u64) {
+    let mut sum = Sum::default();
+    let mut devices = Vec::new();
     for folder in FOLDERS {
         if let Ok(name) = CString::new(folder)
             && let Ok(top) = open(root, &name)
         {
+            devices.extend(fstat(&top).map(|stat| stat.st_dev));
             sum.walk(top);
         }
+    }
+    if let Ok(proc) = open(root, &c"proc".to_owned()) {
+        sum.add_unlinked(&proc, &devices);
     }
     (sum.bytes, sum.entries)
 }
 
-struct Sum {
-    bytes: u64,
-    entries: u64,
+/// What is counted so far. A file with several names is one.
+#[derive(Debug, Default)]
+pub struct Sum {
+    /// As much as it takes: files may have holes.
+    pub bytes: u64,
+    /// Files, folders and all else that has a name, or that somebody has open without one.
+    pub entries: u64,
     seen: HashSet<u64>,
 }
 
 impl Sum {
+    /// Adds all that lies below a folder, however deep. Folders that are closed to us are opened if they are ours.
+    pub fn add_folder(&mut self, folder: &Path) {
+        if let Ok(name) = CString::new(folder.as_os_str().as_bytes())
+            && let Ok(top) = open(CWD, &name)
+        {
+            self.walk(top);
+        }
+    }
+
+    /// Adds files of these devices that have no name, but that a process in this `/proc` has open.
+    pub fn add_unlinked(&mut self, proc: &OwnedFd, devices: &[u64]) {
+        Unlinked::new(self, devices).add(proc);
+    }
+
     fn walk(&mut self, top: OwnedFd) {
         let Ok(device) = fstat(&top).map(|stat| stat.st_dev) else { return };
         let mut left = names(&top);
@@ -73,6 +104,10 @@ impl Sum {
         {
             return;
         }
+        self.add_once(stat);
+    }
+
+    fn add_once(&mut self, stat: &Stat) {
         self.entries = self.entries.saturating_add(1);
         self.bytes = self.bytes.saturating_add(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512));
     }
@@ -107,13 +142,13 @@ fn identity(folder: &OwnedFd) -> Option<(u64, u64)> {
 }
 
 /// Opens a folder. One of our own that was closed to hide what is in it is opened for the moment that it takes.
-fn open(above: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> {
+fn open(above: impl AsFd, name: &CString) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(above, name, flags | OFlags::RDONLY, Mode::empty()) {
+    match openat(&above, name, flags | OFlags::RDONLY, Mode::empty()) {
         Err(Errno::ACCESS) => {}
         other => return other,
     }
-    let reach = openat(above, name, flags | OFlags::PATH, Mode::empty())?;
+    let reach = openat(&above, name, flags | OFlags::PATH, Mode::empty())?;
     let mode = Mode::from_raw_mode(fstat(&reach)?.st_mode);
     rustix::fs::chmod(format!("/proc/self/fd/{}", reach.as_raw_fd()), Mode::RWXU)?;
     let opened = openat(&reach, c".", flags | OFlags::RDONLY, Mode::empty());
