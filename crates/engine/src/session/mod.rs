@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::sync::{RwLockWriteGuard, watch};
+use tokio::sync::{RwLockWriteGuard, oneshot, watch};
 use types::{BackendKind, GuestPath, LimitKind, Limits, Timestamp};
 
 pub(crate) use ahead::Shelf;
@@ -83,14 +83,20 @@ struct State {
     running: BTreeMap<u32, Arc<Running>>,
     /// Interpreters that stay, by the name of their context.
     contexts: BTreeMap<String, Interpreter>,
-    /// A Python that was started ahead of need; the first context of Python takes it.
-    waiting: Option<Interpreter>,
+    /// A Python that was started ahead of need, or is just starting; the first context of Python takes it.
+    waiting: Option<oneshot::Receiver<Interpreter>>,
     /// Bytes and entries that the disk held when they were last counted.
     disk: (u64, u64),
 }
 
 impl State {
     fn new(place: Arc<dyn Place>, expires: Instant, waiting: Option<Interpreter>) -> Self {
+        let waiting = waiting.map(|there| {
+            let (expected, soon) = oneshot::channel();
+            // Who takes it is at hand.
+            let _ = expected.send(there);
+            soon
+        });
         Self {
             place: Some(place),
             expires,
