@@ -166,7 +166,7 @@ async fn what_is_imported_late_is_there_for_who_asks() {
         assert_eq!(value(&run(&python, code).await), Some(expected), "{code}");
     }
     assert_eq!(run(&python, "%config IPCompleter.use_jedi = False").await.run.stderr, "");
-    // What is installed last is what is imported, whatever the user's own files are called.
+    // A file of the user's that is called as the package is not in the way.
     let python = begin("python", &ipython(), &folder("late-own")).await;
     let own = "import os\nopen('urllib.py', 'w').write('1 / 0')\nimport pathlib\npathlib.Path('/a').as_uri()";
     assert_eq!(value(&run(&python, own).await), Some("'file:///a'"));
