@@ -162,5 +162,5 @@ fn the_bench_measures_with_the_real_client() {
     assert_eq!(output.status.code(), Some(i32::from(report["met"] != true)), "{report}");
     assert_eq!((&report["alive"], &report["warm"]["n"], &report["cold"]["n"]), (&10.into(), &3.into(), &1.into()));
     let names: Vec<&str> = report["budgets"].as_array().unwrap().iter().map(|b| b["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["warm", "cold", "alive"]);
+    assert_eq!(names, ["warm", "cold", "anew", "alive"]);
 }

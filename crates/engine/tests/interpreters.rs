@@ -151,6 +151,28 @@ async fn ipython_behaves_as_ipython() {
 }
 
 #[tokio::test]
+async fn what_is_imported_late_is_there_for_who_asks() {
+    let python = begin("python", &ipython(), &folder("late")).await;
+    // Programs get away with this in everybody's IPython.
+    for (code, expected) in [
+        ("import logging\n'logging.config' in __import__('sys').modules", "False"),
+        ("import pathlib\npathlib.Path('/a b').as_uri()", "'file:///a%20b'"),
+        ("import urllib\nurllib.parse.quote('a b')", "'a%20b'"),
+        ("logging.handlers.BufferingHandler(1).capacity, logging.config.dictConfig({'version': 1})", "(1, None)"),
+        ("hasattr(logging, 'nothing'), hasattr(urllib, 'nothing')", "(False, False)"),
+        ("get_ipython().complete('%confi')[1]", "['%config']"),
+        ("'IPCompleter' in [type(part).__name__ for part in get_ipython().configurables]", "True"),
+    ] {
+        assert_eq!(value(&run(&python, code).await), Some(expected), "{code}");
+    }
+    assert_eq!(run(&python, "%config IPCompleter.use_jedi = False").await.run.stderr, "");
+    // A file of the user's that is called as the package is not in the way.
+    let python = begin("python", &ipython(), &folder("late-own")).await;
+    let own = "import os\nopen('urllib.py', 'w').write('1 / 0')\nimport pathlib\npathlib.Path('/a').as_uri()";
+    assert_eq!(value(&run(&python, own).await), Some("'file:///a'"));
+}
+
+#[tokio::test]
 async fn commands_of_the_shell_run_in_plain_python_too() {
     let python = plain("shell").await;
     assert_eq!(python.about().flavour, "plain");

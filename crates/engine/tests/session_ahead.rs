@@ -104,3 +104,31 @@ async fn kinds_that_nobody_asks_for_again_make_room() {
     assert!(!was_ahead(&state, &first));
     engine.end_sessions().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_that_was_expected_finds_the_interpreter_that_was_started_for_it() {
+    let (_, engine) = open();
+    let session = create(&engine, with("a")).await;
+    engine.expect_code(&session);
+    engine.expect_code(&session);
+    // Every interpreter has the same words; one of them is two processes.
+    let count = "import glob\nown = open('/proc/self/cmdline').read()\n\
+        sum(open(path).read() == own for path in glob.glob('/proc/[0-9]*/cmdline'))";
+    let cell = CellSpec { code: count.to_owned(), ..CellSpec::default() };
+    let answer = engine.run_in_session(&Caller::default(), &session, cell.clone()).await.unwrap();
+    assert_eq!(answer.results[0]["text/plain"], "2");
+    engine.expect_code(&session);
+    let answer = engine.run_in_session(&Caller::default(), &session, cell).await.unwrap();
+    assert_eq!((&answer.results[0]["text/plain"], answer.execution_count), (&"2".into(), 2));
+    engine.end_sessions().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_while_code_is_expected_is_gone() {
+    let (state, engine) = open();
+    let session = create(&engine, with("a")).await;
+    engine.expect_code(&session);
+    engine.kill_session(&Caller::default(), session.id()).await.unwrap();
+    until("its disk is gone", || disks(&state).is_empty()).await;
+    assert!(engine.run_in_session(&Caller::default(), &session, CellSpec::default()).await.is_err());
+}

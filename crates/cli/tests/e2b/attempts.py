@@ -192,6 +192,16 @@ boxes = [mine, *(Sandbox.create(timeout=120) for _ in range(2))]
 answers = [rpc(box, "filesystem.Filesystem/CreateWatcher", {"path": "/home/user"}) for box in boxes for _ in range(64)]
 assert answers[0][0] == 200 and answers[-1][0] == 429, answers[-1]
 assert rpc(theirs, "filesystem.Filesystem/CreateWatcher", {"path": "/home/user"})[0] == 200
+
+# 12. What is only named, and waits in the server's memory, is bounded.
+assert ask("POST", "/contexts", code, json.dumps({"cwd": "/" + "a" * 5_000_000}).encode())[0] == 400
+answers = [ask("POST", "/contexts", code, b"{}")[0] for _ in range(70)]
+assert answers[0] == 200 and answers[-1] == 429, answers
+for more in ({"code": "(" * 30_000_000}, {"code": "1", "env_vars": {f"A{i}": "value" for i in range(150_000)}}):
+    told = ask("POST", "/execute", code, json.dumps(more).encode())
+    assert b"ExecutionError" in told[1], told
+for more in ({"envVars": {"A": "a" * 2_000_000}}, {"metadata": {"a": "a" * 100_000}}):
+    assert ask("POST", "/v2/sandboxes", {"X-API-Key": key, **JSON}, json.dumps({"timeout": 5, **more}).encode())[0] == 400, more.keys()
 for box in boxes:
     box.kill()
 theirs.kill(api_key=other)

@@ -50,6 +50,7 @@ const DRIVERS: &[Driver] = &[
             include_str!("../language/driver/session/python/interrupt.py"),
             include_str!("../language/driver/session/python/show.py"),
             include_str!("../language/driver/session/python/plain.py"),
+            include_str!("../language/driver/session/python/later.py"),
             include_str!("../language/driver/session/python/rich.py"),
             include_str!("../language/driver/session/python/e2b.py"),
             include_str!("../language/driver/session/python/main.py"),

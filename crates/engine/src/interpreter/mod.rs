@@ -85,7 +85,7 @@ pub enum InterpreterError {
     #[error("the interpreter did not start: {0}")]
     NotStarted(String),
     /// The code is more than a line holds.
-    #[error("the code is longer than {} MiB", MOST_LINE >> 20)]
+    #[error("the code is longer than {} MiB", MOST_LINE >> 21)]
     TooLong,
 }
 
@@ -119,6 +119,11 @@ pub struct Interpreter {
     about: About,
     /// Why it is gone, once it is.
     last_words: Arc<Mutex<Option<String>>>,
+}
+
+/// Whether code fits into a line, whatever is in it.
+pub(crate) fn check(code: &str) -> Result<(), InterpreterError> {
+    if code.len() > MOST_LINE / 2 { Err(InterpreterError::TooLong) } else { Ok(()) }
 }
 
 /// What an interpreter says of itself.
@@ -165,9 +170,7 @@ impl Interpreter {
 
     /// Runs a cell to its end, whatever that is. Dropping the future interrupts the cell.
     pub async fn run(&self, cell: Cell, output: Option<Box<dyn CellOutput>>) -> Result<CellEnd, InterpreterError> {
-        if cell.code.len() > MOST_LINE / 2 {
-            return Err(InterpreterError::TooLong);
-        }
+        check(&cell.code)?;
         let (reply, answer) = oneshot::channel();
         self.orders.send(Order::Run { cell, output, reply }).await.map_err(|_| self.gone())?;
         answer.await.map_err(|_| self.gone())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use types::{BackendKind, CellResult, ErrorCode, ExecRequest, LimitsSpec, Policy, Source};
 
 use super::Session;
@@ -16,7 +17,7 @@ use crate::backend::{Connection, Process};
 use crate::engine::{Caller, Engine};
 use crate::error::RunError;
 use crate::image::Base;
-use crate::interpreter::{About, Cell, CellFrame, CellOutput, Driver, Interpreter};
+use crate::interpreter::{self, About, Cell, CellFrame, CellOutput, Driver, Interpreter};
 use crate::language;
 
 /// How long an interpreter may take to start.
@@ -153,6 +154,9 @@ impl Engine {
     ) -> Result<(CellResult, OutputFacts, OutputFacts), SessionError> {
         let _pass = self.enter(caller)?;
         let language = spec.language.as_deref().unwrap_or("python").to_owned();
+        // Before anybody reads it, which takes us time.
+        interpreter::check(&spec.code)?;
+        check_env(&spec.env)?;
         let (findings, refusal) = self.judge(request, account).await?;
         if let Some(rule) = refusal {
             return Err(SessionError::Refused { rule });
@@ -166,7 +170,6 @@ impl Engine {
         let interpreter = self.interpreter(session, driver, &context).await?;
         let code = spec.code;
         let (wall, output) = (limits.wall, limits.output);
-        check_env(&spec.env)?;
         let mut env = session.spec.env.clone();
         env.extend(spec.env);
         let cell = Cell { code, env, cwd: spec.cwd, wall, grace: GRACE, output };
@@ -204,6 +207,10 @@ impl Engine {
             return Err(RunError::Request("the session has 16 interpreters already").into());
         }
         let waiting = if driver.language == "python" { session.lock().waiting.take() } else { None };
+        let waiting = match waiting {
+            Some(soon) => soon.await.ok(),
+            None => None,
+        };
         let begun = match waiting.filter(Interpreter::is_alive) {
             Some(begun) => begun,
             None => self.begin(session, driver).await?,
@@ -211,6 +218,27 @@ impl Engine {
         session.lock().contexts.insert(context.to_owned(), begun.clone());
         drop(contexts);
         Ok(begun)
+    }
+
+    /// Starts a Python for code that is about to come, and returns at once. Where it does not start, whoever brings the code
+    /// starts his own, and is told why that fails.
+    pub fn expect_code(self: &Arc<Self>, session: &Arc<Session>) {
+        let (expected, soon) = oneshot::channel();
+        {
+            let mut state = session.lock();
+            if state.waiting.is_some() || !state.contexts.is_empty() {
+                return;
+            }
+            state.waiting = Some(soon);
+        }
+        let (engine, session) = (Arc::clone(self), Arc::clone(session));
+        tokio::spawn(async move {
+            let Some(driver) = Driver::of("python") else { return };
+            if let Ok(begun) = engine.begin(&session, driver).await {
+                // Nobody takes it where the session has ended meanwhile.
+                let _ = expected.send(begun);
+            }
+        });
     }
 
     /// Starts an interpreter and waits until it is there.

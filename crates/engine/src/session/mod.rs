@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::sync::{Notify, RwLockWriteGuard, watch};
+use tokio::sync::{Notify, RwLockWriteGuard, oneshot, watch};
 use types::{BackendKind, GuestPath, LimitKind, Limits, Timestamp};
 
 pub(crate) use ahead::Shelf;
@@ -88,8 +88,8 @@ struct State {
     running: BTreeMap<u32, Arc<Running>>,
     /// Interpreters that stay, by the name of their context.
     contexts: BTreeMap<String, Interpreter>,
-    /// A Python that was started ahead of need; the first context of Python takes it.
-    waiting: Option<Interpreter>,
+    /// A Python that was started ahead of need, or is just starting; the first context of Python takes it.
+    waiting: Option<oneshot::Receiver<Interpreter>>,
     /// What the disk held when it was last counted.
     tally: Tally,
     /// Whether something may be writing to it.
@@ -98,6 +98,12 @@ struct State {
 
 impl State {
     fn new(place: Arc<dyn Place>, expires: Instant, waiting: Option<Interpreter>) -> Self {
+        let waiting = waiting.map(|there| {
+            let (expected, soon) = oneshot::channel();
+            // Who takes it is at hand.
+            let _ = expected.send(there);
+            soon
+        });
         Self {
             place: Some(place),
             expires,

@@ -265,6 +265,10 @@ pub(super) fn check_env(env: &BTreeMap<String, String>) -> Result<(), RunError> 
     if env.values().any(|value| value.contains('\0')) {
         return Err(RunError::Request("arguments and environment must not contain NUL"));
     }
+    // A session's own stays in our memory for as long as it lives.
+    if env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > 1 << 20 {
+        return Err(RunError::Request("the environment is more than 1 MiB"));
+    }
     Ok(())
 }
 

@@ -19,6 +19,11 @@ use crate::keys::random_hex;
 /// Those that are there before anybody asks.
 const USUAL: [&str; 2] = ["python", "javascript"];
 
+/// Interpreters of one sandbox, whether they have begun or not.
+const MOST: usize = 64;
+/// The longest path that a kernel takes.
+const MOST_PATH: usize = 4096;
+
 /// One interpreter.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Context {
@@ -108,10 +113,18 @@ async fn create(sandbox: &Sandbox, request: Request) -> Result<Response, Fault> 
     let wanted: Wanted = if body.is_empty() { Wanted::default() } else { parse(&body)? };
     let language = language(wanted.language.as_deref().unwrap_or("python"))?;
     let cwd = wanted.cwd.as_deref().unwrap_or(home(engine::GuestUser::User));
+    // They stay in our memory for as long as the sandbox lives.
+    if cwd.len() > MOST_PATH {
+        return Err(Fault::bad("`cwd` is longer than any path"));
+    }
     // The usual ones are older.
     all(sandbox);
     let made = Context::new(language, cwd, false);
-    sandbox.state().contexts.push(made.clone());
+    let contexts = &mut sandbox.state().contexts;
+    if contexts.len() >= MOST {
+        return Err(Fault::new(StatusCode::TOO_MANY_REQUESTS, format!("the sandbox has {MOST} contexts already")));
+    }
+    contexts.push(made.clone());
     Ok(answer(&made))
 }
 

@@ -9,7 +9,7 @@ use types::{BackendKind, LimitsSpec, Network};
 use super::expected;
 use super::fault::{Fault, NOT_FOUND};
 use super::sandbox::{AtEnd, Kept, Sandbox, Stand, Wanted, boot_id};
-use super::template::Origin;
+use super::template::{self, Origin};
 use crate::http::Shared;
 
 /// A session lives as long as any may: when a sandbox ends is decided here.
@@ -29,6 +29,10 @@ pub(super) async fn create(
 ) -> Result<Arc<Sandbox>, Fault> {
     let spec = spec(shared, &wanted, origin);
     let session = shared.engine.create_session(owner, spec.clone()).await?;
+    if wanted.template == template::INTERPRETER {
+        // Who asks for one runs code in it next.
+        shared.engine.expect_code(&session);
+    }
     expected::after(shared, owner, &wanted, spec);
     let sandbox = Sandbox::new(owner.clone(), wanted, session, lives);
     shared.e2b.add(&sandbox);

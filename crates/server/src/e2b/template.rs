@@ -23,7 +23,7 @@ pub(super) enum Origin {
 
 /// What clients ask for that ask for nothing.
 pub(super) const BASE: &str = "base";
-const INTERPRETER: &str = "code-interpreter-v1";
+pub(super) const INTERPRETER: &str = "code-interpreter-v1";
 
 /// What programs for E2B expect of every sandbox, beside a shell; Node comes apart, for Debian's is too old for types.
 const PROGRAMS: [&str; 11] = [

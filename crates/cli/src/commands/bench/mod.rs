@@ -104,9 +104,9 @@ impl Bench {
         let python = python.ok_or_else(|| wrong("`bench e2b` needs `--client PYTHON`".to_owned()))?;
         let rounds = self.rounds.and_then(|rounds| usize::try_from(rounds).ok());
         let rounds = if self.quick {
-            e2b::Rounds { warm: rounds.unwrap_or(3), cold: 1, alive: 10 }
+            e2b::Rounds { warm: rounds.unwrap_or(3), cold: 1, anew: 1, alive: 10 }
         } else {
-            e2b::Rounds { warm: rounds.unwrap_or(100), cold: 10, alive: 100 }
+            e2b::Rounds { warm: rounds.unwrap_or(100), cold: 10, anew: 30, alive: 100 }
         };
         let report = e2b::measure(config, &python, &rounds)?;
         if self.json {

@@ -49,8 +49,10 @@ def chosen():
     if "Bash" in globals():
         return Bash()
     try:
-        import IPython
-    except ImportError:
+        found = importlib.util.find_spec("IPython")
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
         return Plain()
     try:
         return rich()

@@ -2,6 +2,9 @@
 
 def rich():
     """IPython's own shell, where it is installed: its magics, its tracebacks, its display."""
+    # A tenth of the time until the first cell.
+    later("pathlib", "urllib.parse", "quote_from_bytes")
+    later("traitlets.config.application", "logging.config", "dictConfig", "logging.handlers")
     from IPython.core.compilerop import CachingCompiler
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
@@ -33,6 +36,7 @@ def rich():
         compiler_class = Names
         flavour = "ipython"
         trace = ""
+        has_begun = False
 
         def _get_exc_info(self, *known):
             kind, error, trace = super()._get_exc_info(*known)
@@ -46,6 +50,32 @@ def rich():
             self.user_ns["_exit_code"] = shell(self.var_expand(command, depth=1))
 
         system = system_piped
+
+        def init_completer(self):
+            """Nobody types here: it is made for who asks for it."""
+
+        @property
+        def configurables(self):
+            # `%config` knows it too.
+            if self.has_begun:
+                self.Completer
+            return self.__dict__["configurables"]
+
+        @configurables.setter
+        def configurables(self, parts):
+            self.__dict__["configurables"] = parts
+
+        @property
+        def Completer(self):
+            if "Completer" not in self.__dict__:
+                self.has_begun = False
+                super().init_completer()
+                self.has_begun = True
+            return self.__dict__["Completer"]
+
+        @Completer.setter
+        def Completer(self, completer):
+            self.__dict__["Completer"] = completer
 
         def enable_gui(self, gui=None):
             pass
@@ -82,6 +112,7 @@ def rich():
         config.InteractiveShell.colors = "nocolor"
         Shell.clear_instance()
         shell_ = Shell.instance(config=config, ipython_dir=folder, user_module=type(sys)("__main__"))
+    shell_.has_begun = True
     shell_.loop_runner = LOOP.run
     formatter = shell_.display_formatter
     own = formatter.format
