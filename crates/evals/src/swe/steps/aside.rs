@@ -28,7 +28,7 @@ find "$2" "$1" -path "$1/.git" -prune -o -type f -cnewer "$3/$4" \( -path "$2/*"
 /// project's own are.
 const PLACE: &str = r#"exec 2>&1
 cd /
-python -I - "$@" <<'END'
+python -E -s - "$@" <<'END'
 import csv, glob, json, os, shutil, sys, tarfile
 tree, packages, made, is_copy = sys.argv[1:5]
 own, others = set(), set()
@@ -55,7 +55,7 @@ def is_compiled(path):
 copies = []
 tar = tarfile.open(made)
 for member in tar:
-    path = os.path.normpath("/" + member.name)
+    path = os.path.normpath("/" + member.name.lstrip("/"))
     if not member.isreg() or os.path.realpath(path) != path:
         continue
     if path.startswith(packages + "/"):
