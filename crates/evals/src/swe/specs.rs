@@ -140,7 +140,7 @@ fn astropy(number: (u32, u32)) -> Spec {
     Spec { pre_install: one(pre), ..spec(python, &packages, install, PYTEST) }
 }
 
-/// Versions since 3.2 fetch FreeType while they are built, those since 3.4 Qhull: tests compare pictures made by these.
+/// Versions since 3.3 fetch FreeType and Qhull while they are built: tests compare pictures made with these.
 fn matplotlib(number: (u32, u32)) -> Spec {
     let (python, packages) = match number {
         (0..=2, _) | (3, 0) => (
