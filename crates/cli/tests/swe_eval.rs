@@ -10,7 +10,8 @@ mod project;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use common::{json, send, text};
 use project::{CHEATS, FIX, Project, adding, changing, git};
@@ -127,6 +128,119 @@ fn a_project_that_is_installed_as_a_copy_is_tested_as_it_was_patched() {
             "{log}"
         );
     }
+}
+
+/// A patch that adds a line to files of the last commit.
+fn ending(tree: &Path, files: &[(&str, &str)]) -> String {
+    for (path, line) in files {
+        let content = fs::read_to_string(tree.join(path)).unwrap();
+        fs::write(tree.join(path), format!("{content}{line}\n")).unwrap();
+    }
+    let patch = git(tree, &["diff", "--no-color"]);
+    git(tree, &["checkout", "-q", "."]);
+    format!("{patch}\n")
+}
+
+#[test]
+fn a_file_that_is_like_one_of_the_environment_is_not_put_in_its_place() {
+    let mut project = Project::new("swe-vendored");
+    let tree = project.place.join("repos/a__calc");
+    git(&tree, &["checkout", "-q", &project.commit]);
+    // The project has copies of the runner, in more than one place, and one of its own module.
+    let wheel = fs::read_dir(&project.wheels).unwrap().map(|entry| entry.unwrap().path());
+    let wheel =
+        wheel.into_iter().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("pytest-")).unwrap();
+    for folder in ["vendor", "src", "lib"] {
+        let folder = tree.join(folder);
+        assert!(
+            Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&folder).status().unwrap().success()
+        );
+    }
+    fs::create_dir_all(tree.join("vendor/calc")).unwrap();
+    fs::copy(tree.join("calc/core.py"), tree.join("vendor/calc/core.py")).unwrap();
+    git(&tree, &["add", "-A"]);
+    git(&tree, &["commit", "-q", "-m", "vendored"]);
+    project.commit = git(&tree, &["rev-parse", "HEAD"]);
+    let runner = |folder: &str| {
+        let [functions, cases] = ["python", "unittest"].map(|name| format!("{folder}/_pytest/{name}.py"));
+        let lines = ["Function.runtest = lambda self: None", "TestCaseFunction.runtest = lambda self: None"];
+        ending(&tree, &[(&functions, lines[0]), (&cases, lines[1])])
+    };
+    let twin = FIX.replace("calc/core.py", "vendor/calc/core.py");
+    let cheats = [("vendor", runner("vendor")), ("src", runner("src")), ("lib", runner("lib")), ("twin", twin)];
+    let mut patches: Vec<(&str, Option<&str>)> = cheats.iter().map(|(name, patch)| (*name, Some(&**patch))).collect();
+    patches.push(("fix", Some(FIX)));
+    project.write(&patches);
+    project.edit_rows(|_, row| {
+        row["recipe"]["install"] = json!("python -m pip install .");
+        row["recipe"]["test_cmd"] = json!("pytest -rA tests/test_calc.py");
+    });
+    let done = project.command("vendored", &["--json"]).output().unwrap();
+    let summary = json(&done);
+    assert_eq!(summary["resolved_ids"], json!(["a__calc-fix"]), "{}", text(&done.stderr));
+    assert_eq!(summary["unresolved_instances"], cheats.len(), "{summary}");
+    for (name, _) in &cheats {
+        let log = fs::read_to_string(project.file("vendored", name, "test_output.txt")).unwrap();
+        assert!(!log.contains("+ cp -- "), "{name}: {log}");
+    }
+}
+
+/// Code that changes the runner on the disk, wherever it may, and the tree's own tests.
+const WRITES: &str = "import glob, os\nfor path in glob.glob('/work/env/lib/python*/site-packages/_pytest/python.py'):\n    if 'lambda self: None' not in open(path).read():\n        open(path, 'a').write('\\nFunction.runtest = lambda self: None\\n')\n        [os.remove(old) for old in glob.glob(os.path.dirname(path) + '/__pycache__/python.*')]\n    open(path[:-17] + 'zzz.pth', 'w').write('import calc.core; calc.core.add = lambda a, b: a + b')\nopen('/work/testbed/conftest.py', 'w').write('def pytest_pyfunc_call(pyfuncitem):\\n    return True\\n')";
+
+#[test]
+fn code_that_an_installation_runs_has_no_say_in_the_tests() {
+    let mut project = Project::new("swe-installed");
+    let tree = project.place.join("repos/a__calc");
+    git(&tree, &["checkout", "-q", &project.commit]);
+    // As setup files of old do it.
+    let setup = fs::read_to_string(tree.join("setup.py")).unwrap();
+    fs::write(tree.join("setup.py"), format!("import calc\n{setup}")).unwrap();
+    git(&tree, &["commit", "-q", "-a", "-m", "asks itself"]);
+    project.commit = git(&tree, &["rev-parse", "HEAD"]);
+    // A file of data makes an installation of the tree itself necessary.
+    let cheat = format!("{}{}", ending(&tree, &[("calc/__init__.py", WRITES)]), adding("calc/data.bin", "x\n"));
+    let honest =
+        format!("{FIX}{}{}", ending(&tree, &[("calc/__init__.py", "ZERO = 0")]), adding("calc/data.bin", "x\n"));
+    let (cheat, honest) = (Some(&*cheat), Some(&*honest));
+    project.write(&[("copied", cheat), ("linked", cheat), ("copied-fix", honest), ("linked-fix", honest)]);
+    project.edit_rows(|at, row| {
+        let how = if at % 2 == 0 { "python -m pip install ." } else { "python -m pip install -e ." };
+        row["recipe"]["install"] = json!(how);
+        row["recipe"]["test_cmd"] = json!("pytest -rA");
+        row["FAIL_TO_PASS"] = json!(["tests/test_calc.py::test_add"]);
+    });
+    let done = project.command("installed", &["--json"]).output().unwrap();
+    let summary = json(&done);
+    assert_eq!(summary["resolved_ids"], json!(["a__calc-copied-fix", "a__calc-linked-fix"]), "{}", text(&done.stderr));
+    assert_eq!(summary["unresolved_ids"], json!(["a__calc-copied", "a__calc-linked"]), "{summary}");
+    for name in ["copied", "linked"] {
+        let log = fs::read_to_string(project.file("installed", name, "test_output.txt")).unwrap();
+        assert!(log.contains("pip install ") && log.contains("files of the installation taken"), "{name}: {log}");
+    }
+}
+
+#[test]
+fn a_copy_of_a_project_below_src_is_renewed_file_by_file() {
+    let mut project = Project::new("swe-src");
+    let tree = project.place.join("repos/a__calc");
+    git(&tree, &["checkout", "-q", &project.commit]);
+    fs::create_dir(tree.join("src")).unwrap();
+    git(&tree, &["mv", "calc", "src/calc"]);
+    let setup = fs::read_to_string(tree.join("setup.py")).unwrap();
+    fs::write(tree.join("setup.py"), setup.replace("packages=", "package_dir={'': 'src'}, packages=")).unwrap();
+    git(&tree, &["commit", "-q", "-a", "-m", "moved"]);
+    project.commit = git(&tree, &["rev-parse", "HEAD"]);
+    let fix = FIX.replace("calc/core.py", "src/calc/core.py");
+    project.write(&[("fix", Some(&*fix))]);
+    project.edit_rows(|_, row| {
+        row["recipe"]["install"] = json!("python -m pip install .");
+        row["recipe"]["test_cmd"] = json!("pytest -rA");
+    });
+    let done = project.command("src", &["--json"]).output().unwrap();
+    assert_eq!(json(&done)["resolved_ids"], json!(["a__calc-fix"]), "{}", text(&done.stderr));
+    let log = fs::read_to_string(project.file("src", "fix", "test_output.txt")).unwrap();
+    assert!(log.contains("+ cp -- src/calc/core.py ") && !log.contains("pip install ."), "{log}");
 }
 
 #[test]

@@ -121,8 +121,10 @@ pub enum SweError {
     Environment {
         /// What could not be done.
         what: &'static str,
-        /// What was said.
+        /// What was said, in short.
         why: String,
+        /// All of it.
+        log: std::sync::Arc<str>,
     },
     /// A worker ended by itself.
     #[error("a worker of the evaluation broke down")]
@@ -196,7 +198,10 @@ impl SweError {
             Self::NoPython { .. } => {
                 "install it with pyenv or uv, or name its program in [interpreters] of the settings"
             }
-            Self::Environment { .. } => "look at the pins, and at [build] and [network] of the settings",
+            Self::Environment { .. } => {
+                "run_instance.log has all that was said; what a build wants of the system must be on this host, packages are \
+                 named in a recipe, addresses in [build] and [network] of the settings"
+            }
             Self::Worker => "that is a defect of saggar: please report it",
             Self::Sandbox(_) => "`saggar doctor` tells what this host can do",
             Self::Name(_) => {

@@ -161,19 +161,13 @@ impl Bench<'_> {
         // Without a patch for them the tests are those of the tree.
         let no_patch = self.instance.test_patch.trim().is_empty();
         let test_files = if no_patch { self.plan.test_files.clone() } else { diff::files(&self.instance.test_patch) };
-        let edits = match self.rules.edits {
-            Edits::Official => Vec::new(),
-            Edits::Strict => {
-                let known = diff::files(&self.instance.patch);
-                steps::neutralise(&site, patch, &known, &test_files, left()).await?
-            }
-        };
+        let edits = self.neutralise(&site, patch, &test_files, left()).await?;
         for edit in &edits {
             notes.add(&format!("put back: {} ({:?})", edit.path, edit.power));
         }
         let mut head = self.look(&site, left()).await?;
         if self.must_install(patch) {
-            head.push_str(&self.install(&site, patch, left()).await?);
+            head.push_str(&self.install(&site, patch, &test_files, left()).await?);
         }
         let commit = &self.instance.base_commit;
         let restored = match self.rules.edits {
@@ -227,17 +221,51 @@ impl Bench<'_> {
         !diff::named(patch).iter().all(|path| is_plain(path))
     }
 
-    /// Installs the project again; what was said.
-    async fn install(&self, site: &Site, patch: &str, time: Duration) -> Result<String, SweError> {
-        let changed = diff::named(patch);
-        if let (None, Some(packages)) = (self.image, &self.prepared.packages)
-            && steps::only_copies(&self.plan.install)
-            && changed.iter().all(|path| is_plain(path) && steps::is_module(path))
-            && let Some(said) = steps::renew(site, packages, &changed, time).await?
-        {
-            return Ok(said);
+    /// Puts back what could decide the verdict, where that is the rule.
+    async fn neutralise(
+        &self,
+        site: &Site,
+        patch: &str,
+        test_files: &[String],
+        time: Duration,
+    ) -> Result<Vec<Edit>, SweError> {
+        match self.rules.edits {
+            Edits::Official => Ok(Vec::new()),
+            Edits::Strict => {
+                let known = diff::files(&self.instance.patch);
+                steps::neutralise(site, patch, &known, test_files, time).await
+            }
         }
+    }
+
+    /// Installs the project again; what was said.
+    async fn install(
+        &self,
+        site: &Site,
+        patch: &str,
+        test_files: &[String],
+        time: Duration,
+    ) -> Result<String, SweError> {
+        let changed = diff::named(patch);
         let install = format!("exec 2>&1; cd \"$1\"; set -x\n{}", self.plan.install.join("\n"));
+        if let (None, Some(packages)) = (self.image, &self.prepared.packages) {
+            let is_copy = steps::only_copies(&self.plan.install);
+            if is_copy
+                && changed.iter().all(|path| is_plain(path) && steps::is_module(path))
+                && let Some(said) = steps::renew(site, packages, &changed, time).await?
+            {
+                return Ok(said);
+            }
+            if self.rules.edits == Edits::Strict && steps::is_by_pip(&self.plan.install) {
+                let aside = self.workshop.open(self.prepared, self.plan, time).await?;
+                steps::apply(&aside, patch, time).await?;
+                self.neutralise(&aside, patch, test_files, time).await?;
+                let sites = [&aside, site];
+                if let Some(said) = steps::install_aside(sites, &install, packages, is_copy, time).await? {
+                    return Ok(said);
+                }
+            }
+        }
         let arguments = vec![site.tree().to_owned()];
         Ok(site.run(Script { text: &install, arguments, time, ..Script::default() }).await?.out)
     }

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::prediction::{Prediction, Predictions};
 use super::report::{Report, Tree, write_text};
 use super::row::Instance;
-use super::steps::{self, Prepared, Workshop};
+use super::steps::{self, Building, Prepared, Workshop};
 
 /// How a run is carried out.
 #[derive(Debug, Clone)]
@@ -172,6 +172,12 @@ impl Evaluation {
     #[must_use]
     pub fn made(&self) -> usize {
         self.workshop.made()
+    }
+
+    /// What is being built now.
+    #[must_use]
+    pub fn building(&self) -> Vec<Building> {
+        self.workshop.building()
     }
 
     /// What is at work now.
@@ -447,6 +453,8 @@ fn trouble(id: &str, error: &SweError, folder: &Path, seconds: f64) -> Result<To
     let mark = if error.is_environment() { "Environment failure" } else { "Error" };
     let log = folder.join("run_instance.log");
     let before = std::fs::read_to_string(&log).unwrap_or_default();
-    write_text(&log, &format!("{before}{mark}: {error}\n"))?;
-    Ok(Told { note: error.to_string(), ..Told::new(id, state, seconds) })
+    let built = if let SweError::Environment { log, .. } = error { log } else { "" };
+    write_text(&log, &format!("{before}{built}\n{mark}: {error}\n{}\n", error.hint()))?;
+    let note = if built.is_empty() { error.to_string() } else { format!("{error}; {}", error.hint()) };
+    Ok(Told { note, ..Told::new(id, state, seconds) })
 }

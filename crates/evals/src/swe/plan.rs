@@ -184,10 +184,13 @@ impl Plan {
         } else if let Some(spec) = &spec {
             plan.pins.clone_from(&spec.packages);
             plan.requirements.clone_from(&spec.requirements);
-            plan.pre_install.clone_from(&spec.pre_install);
             plan.env.clone_from(&spec.env);
         }
         if let Some(spec) = spec {
+            // What mends a version's own mistakes is needed whatever the environment is.
+            if plan.pre_install.is_empty() {
+                plan.pre_install = spec.pre_install;
+            }
             if plan.install.is_empty() {
                 plan.install = spec.install;
             }

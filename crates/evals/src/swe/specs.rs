@@ -24,19 +24,7 @@ const EDITABLE: &str = "python -m pip install -e .";
 pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
     let number = number(version);
     let spec = match repo {
-        "astropy/astropy" => {
-            let python = if number >= (5, 3) {
-                (3, 10)
-            } else if number <= (1, 3) {
-                (3, 6)
-            } else {
-                (3, 9)
-            };
-            let packages = "attrs==23.1.0 exceptiongroup==1.1.3 execnet==2.0.2 hypothesis==6.82.6 iniconfig==2.0.0 numpy==1.25.2 packaging==23.1 pluggy==1.3.0 psutil==5.9.5 pyerfa==2.0.0.3 pytest-arraydiff==0.5.0 pytest-astropy-header==0.2.2 pytest-astropy==0.10.0 pytest-cov==4.1.0 pytest-doctestplus==1.0.0 pytest-filter-subpackage==0.1.2 pytest-mock==3.11.1 pytest-openfiles==0.5.0 pytest-remotedata==0.4.0 pytest-xdist==3.3.1 pytest==7.4.0 PyYAML==6.0.1 setuptools==68.0.0 sortedcontainers==2.4.0 tomli==2.0.1 cython==0.29.36 extension-helpers wheel setuptools-scm jinja2==3.0.3";
-            let pre = "[ -f pyproject.toml ] && sed -i 's/requires = \\[\"setuptools\",/requires = [\"setuptools==68.0.0\",/' pyproject.toml";
-            let test = if number <= (1, 3) { "pytest -rA -vv -o console_output_style=classic --tb=no" } else { PYTEST };
-            Spec { pre_install: one(pre), ..spec(python, packages, "python -m pip install -e .[test] --verbose", test) }
-        }
+        "astropy/astropy" => astropy(number),
         "django/django" => {
             let python = match number {
                 (0..=3, _) => (3, 6),
@@ -47,23 +35,7 @@ pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
             let test = if number <= (1, 9) { "./tests/runtests.py --verbosity 2" } else { DJANGO };
             Spec { requirements: one("tests/requirements/py3.txt"), ..spec(python, "setuptools wheel", EDITABLE, test) }
         }
-        "matplotlib/matplotlib" => {
-            let python = match number {
-                (0..=2, _) => (3, 6),
-                (3, 0) => (3, 7),
-                (3, 1..=4) => (3, 8),
-                _ => (3, 11),
-            };
-            let packages = "contourpy==1.1.0 cycler==0.11.0 fonttools==4.42.1 kiwisolver==1.4.5 numpy==1.25.2 packaging==23.1 pillow==10.0.0 pyparsing==3.0.9 python-dateutil==2.8.2 pytest setuptools_scm setuptools-scm-git-archive pybind11 certifi wheel setuptools==68.1.2 pandas psutil";
-            let packages = if number >= (3, 5) {
-                packages
-            } else {
-                "pytest ipython numpy pillow wheel setuptools setuptools-scm certifi"
-            };
-            let install =
-                if number >= (3, 8) { "python -m pip install --no-build-isolation -e \".[dev]\"" } else { EDITABLE };
-            spec(python, packages, install, PYTEST)
-        }
+        "matplotlib/matplotlib" => matplotlib(number),
         "mwaskom/seaborn" => {
             let pandas = if number >= (0, 12) { "pandas==2.0.0" } else { "pandas==1.3.5" };
             let packages = format!(
@@ -112,19 +84,25 @@ pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
                 (7, _) => "attrs==23.1.0 iniconfig==2.0.0 packaging==23.1 pluggy==0.13.1 py==1.11.0 tomli==2.0.1",
                 _ => "exceptiongroup==1.1.3 iniconfig==2.0.0 packaging==23.1 pluggy==1.3.0 tomli==2.0.1",
             };
-            spec((3, 9), &format!("{packages} setuptools wheel setuptools-scm"), EDITABLE, PYTEST)
+            // Development of 6.3 had a mistake there for a while.
+            let pre = if number == (6, 3) { one("sed -i 's/>=>=/>=/' setup.cfg") } else { Vec::new() };
+            let packages = format!("{packages} setuptools wheel setuptools-scm");
+            Spec { pre_install: pre, ..spec((3, 9), &packages, EDITABLE, PYTEST) }
         }
         "scikit-learn/scikit-learn" => {
-            let (python, packages) = if number >= (1, 3) {
-                ((3, 9), "numpy==1.19.2 scipy==1.5.2 cython==3.0.10 setuptools pytest joblib threadpoolctl wheel")
+            let (python, packages) = if number >= (1, 0) {
+                // The first of these versions that pip has for this Python.
+                (
+                    (3, 9),
+                    "numpy==1.19.5 scipy==1.5.4 cython==3.0.10 pandas==1.4.4 matplotlib==3.6.2 pytest==7.4.4 joblib==1.4.2 threadpoolctl==3.5.0 setuptools==75.1.0 wheel==0.44.0",
+                )
             } else {
                 (
                     (3, 6),
-                    "numpy==1.19.2 scipy==1.5.2 cython==0.29.7 pytest==4.5.0 pandas matplotlib==3.1.0 joblib threadpoolctl setuptools wheel",
+                    "numpy==1.19.2 scipy==1.5.2 cython==0.29.24 pandas==1.1.5 matplotlib==3.3.4 pytest==6.2.4 joblib==1.1.1 setuptools==58.0.4 wheel==0.37.1",
                 )
             };
-            let install = "python -m pip install -v --no-build-isolation -e .";
-            spec(python, packages, install, PYTEST)
+            spec(python, packages, "python -m pip install -v --no-use-pep517 --no-build-isolation -e .", PYTEST)
         }
         "sphinx-doc/sphinx" => {
             let python = if number >= (8, 0) { (3, 10) } else { (3, 9) };
@@ -142,6 +120,44 @@ pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
         _ => return None,
     };
     Some(with_version(spec, repo, version))
+}
+
+/// What is compiled is compiled by the versions of its time.
+fn astropy(number: (u32, u32)) -> Spec {
+    let install = "python -m pip install -e .[test] --verbose";
+    if number <= (1, 3) {
+        let packages = "attrs==17.3.0 cython==0.27.3 execnet==1.5.0 hypothesis==3.44.2 jinja2==2.10 markupsafe==1.0 numpy==1.16.0 packaging==16.8 pluggy==0.6.0 psutil==5.4.2 py==1.11.0 pytest==3.3.1 pytest-arraydiff==0.1 pytest-astropy==0.2.1 pytest-cov==2.5.1 pytest-doctestplus==0.1.2 pytest-forked==0.2 pytest-mock==1.6.3 pytest-openfiles==0.2.0 pytest-remotedata==0.2.0 pytest-xdist==1.20.1 pyyaml==3.12 six==1.16.0 sortedcontainers==1.5.9 setuptools==38.2.4 wheel==0.37.1";
+        return spec((3, 6), packages, install, "pytest -rA -vv -o console_output_style=classic --tb=no");
+    }
+    let common = "attrs==23.1.0 exceptiongroup==1.1.3 execnet==2.0.2 hypothesis==6.82.6 iniconfig==2.0.0 numpy==1.25.2 packaging==23.1 pluggy==1.3.0 psutil==5.9.5 pyerfa==2.0.0.3 pytest-arraydiff==0.5.0 pytest-astropy-header==0.2.2 pytest-astropy==0.10.0 pytest-cov==4.1.0 pytest-doctestplus==1.0.0 pytest-filter-subpackage==0.1.2 pytest-mock==3.11.1 pytest-openfiles==0.5.0 pytest-remotedata==0.4.0 pytest-xdist==3.3.1 PyYAML==6.0.1 sortedcontainers==2.4.0 tomli==2.0.1 wheel==0.44.0";
+    if number < (4, 0) {
+        let packages = format!("{common} pytest==7.1.2 setuptools==58.0.0 cython==0.29.36 jinja2==3.1.4");
+        return spec((3, 9), &packages, install, PYTEST);
+    }
+    let python = if number >= (5, 3) { (3, 10) } else { (3, 9) };
+    let pre = "sed -i 's/requires = \\[\"setuptools\",/requires = [\"setuptools==68.0.0\",/' pyproject.toml";
+    let packages = format!("{common} pytest==7.4.0 setuptools==68.0.0");
+    Spec { pre_install: one(pre), ..spec(python, &packages, install, PYTEST) }
+}
+
+/// Versions since 3.3 fetch FreeType and Qhull while they are built: tests compare pictures made with these.
+fn matplotlib(number: (u32, u32)) -> Spec {
+    let (python, packages) = match number {
+        (0..=2, _) | (3, 0) => (
+            (3, 7),
+            "cycler==0.11.0 kiwisolver==1.4.5 numpy==1.21.6 pillow==9.5.0 pyparsing==3.1.4 python-dateutil==2.9.0.post0 pytest==7.4.4 pytest-rerunfailures==13.0 pytest-timeout==2.3.1 setuptools==65.6.3 wheel==0.38.4",
+        ),
+        (3, 1..=4) => (
+            (3, 8),
+            "certifi cycler==0.12.1 kiwisolver==1.4.7 numpy==1.24.4 pillow==10.4.0 pyparsing==2.4.7 python-dateutil==2.9.0.post0 pytest==8.3.4 pytest-rerunfailures==14.0 pytest-timeout==2.3.1 pandas==2.0.3 setuptools==69.5.1 setuptools-scm==7.1.0 wheel==0.44.0",
+        ),
+        _ => (
+            (3, 11),
+            "certifi contourpy==1.1.0 cycler==0.11.0 fonttools==4.42.1 kiwisolver==1.4.5 numpy==1.25.2 packaging==23.1 pillow==10.0.0 pyparsing==3.0.9 python-dateutil==2.8.2 pybind11==2.13.6 pytest==8.3.4 pytest-rerunfailures==15.0 pytest-timeout==2.3.1 pandas==2.2.3 psutil setuptools==68.1.2 setuptools-scm==7.1.0 setuptools-scm-git-archive wheel==0.45.1",
+        ),
+    };
+    let install = if number >= (3, 8) { "python -m pip install --no-build-isolation -e \".[dev]\"" } else { EDITABLE };
+    spec(python, packages, install, PYTEST)
 }
 
 /// Any project of SWE-smith, whose rows do not say it.

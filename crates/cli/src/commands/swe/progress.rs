@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use engine::{Caller, Engine};
 use evals::swe::evaluation::{Evaluation, Listener, Told};
-use evals::swe::steps::clones;
+use evals::swe::steps::{Building, clones};
 
 use crate::table::bytes;
 use crate::terminal::Live;
 
 /// How often the table is drawn anew.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How often what takes long to build is told where there is no terminal.
+const LONG: Duration = Duration::from_mins(1);
 
 /// What is told while an evaluation runs.
 pub(super) struct Progress {
@@ -90,10 +92,15 @@ impl Progress {
         })
     }
 
-    /// Draws what is at work, as long as there is a terminal to draw on. It does not end by itself.
+    /// Draws what is at work; without a terminal it tells of builds that take long. It does not end by itself.
     pub(super) async fn show(&self) {
         if !std::io::stderr().is_terminal() {
-            return std::future::pending().await;
+            loop {
+                tokio::time::sleep(LONG).await;
+                for build in self.evaluation.building().iter().filter(|build| build.since.elapsed() >= LONG / 2) {
+                    Live::say(&format!("saggar: still {}", told(build)));
+                }
+            }
         }
         loop {
             tokio::time::sleep(PAUSE).await;
@@ -112,6 +119,7 @@ impl Progress {
             let (phase, seconds) = (running.phase.name(), running.since.elapsed().as_secs());
             lines.push(format!("  {phase:<10} {seconds:>5} s  {}", running.instance));
         }
+        lines.extend(self.evaluation.building().iter().map(|build| format!("  {}", told(build))));
         // One line of the screen each, or the next drawing would not find its place.
         for line in &lines {
             let line: String = line.chars().take(79).collect();
@@ -124,6 +132,12 @@ impl Progress {
     pub(super) fn clear(&self) {
         self.board.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// What is being built, for how long, and what it said last.
+fn told(build: &Building) -> String {
+    let of: String = build.of.chars().take(30).collect();
+    format!("{} ({of}), {} s: {}", build.what, build.since.elapsed().as_secs(), build.line)
 }
 
 fn disk(engine: &Engine, caller: &Caller) -> String {

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::repository::Repository;
 use super::site::{Site, name};
-use super::workshop::{GIT_SETTINGS, Workshop, git_environment, script};
+use super::workshop::{Failure, GIT_SETTINGS, Workshop, git_environment, script};
 use crate::swe::SweError;
 
 /// Every branch and tag, in one pack.
@@ -54,7 +54,7 @@ impl Workshop {
             return Ok(found);
         }
         // Other instances of the project are told the same, and wait for nobody.
-        if let Some((_, why)) = self.failures().get(&url).cloned() {
+        if let Some(Failure { why, .. }) = self.failures().get(&url).cloned() {
             return Err(SweError::Clone { url, why });
         }
         // Whoever left one half made is gone: its lock was free.
@@ -65,7 +65,8 @@ impl Workshop {
         if let Err(error) = kept {
             remove(&part)?;
             if let SweError::Clone { why, .. } = &error {
-                self.failures().insert(url, ("cloned", why.clone()));
+                let failure = Failure { what: "cloned", why: why.clone(), log: "".into() };
+                self.failures().insert(url, failure);
             }
             return Err(error);
         }

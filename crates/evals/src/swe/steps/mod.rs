@@ -11,6 +11,8 @@
 //! ```
 
 mod apply;
+mod aside;
+mod building;
 mod clones;
 mod contained;
 mod renew;
@@ -21,6 +23,8 @@ mod tidy;
 mod workshop;
 
 pub use apply::{Applied, apply};
+pub use aside::{install_aside, is_by_pip};
+pub use building::Building;
 pub use clones::clones;
 pub use contained::image_name;
 pub use renew::{is_module, only_copies, renew};

@@ -5,22 +5,27 @@ use std::time::Duration;
 use super::site::{Script, Site};
 use crate::swe::SweError;
 
-/// Nothing is written unless everything can be: a module that lies among the packages as it was at the commit, and is
-/// still a file, is copied there. 1 where that does not hold of one of them.
+/// Nothing is written unless everything can be: a module that the installation of this tree put among the packages, that
+/// lies there as it was at the commit and is still a file, is copied there. 1 where that does not hold of one of them.
 const SCRIPT: &str = r#"exec 2>&1
 cd "$1" || exit 1
-packages="$2"; shift 2
+tree="$1" packages="$2"; shift 2
 # What the patch is said to change is all that has changed.
 [ "$(git diff --name-only HEAD | sort)" = "$(printf '%s\n' "$@" | sort)" ] || exit 1
 [ -z "$(git ls-files --others --exclude-standard)" ] || exit 1
+# Files of the other packages are not the project's, however much they are like one of the tree.
+origin="$(grep -lsF "\"file://$tree\"" "$packages"/*.dist-info/direct_url.json)"
+record="${origin%direct_url.json}RECORD"
+[ -n "$origin" ] && [ -f "$record" ] || exit 1
+is_installed() { cut -d, -f1 "$record" | grep -qFx -e "$1"; }
+# Files at the commit from which a module may have come.
+sources() { git ls-tree -r --name-only HEAD | END="/$1" awk 'substr("/" $0, length($0) + 2 - length(ENVIRON["END"])) == ENVIRON["END"]'; }
 copies=()
 for path in "$@"; do
-  [ -f "$path" ] && [ ! -L "$path" ] && git cat-file -e "HEAD:$path" 2>/dev/null || exit 1
-  # Below which of its folders packages begin is the project's own affair.
+  [ -f "$path" ] && [ ! -L "$path" ] || exit 1
   rest="$path"
-  until [ -e "$packages/$rest" ]; do
-    case "$rest" in */*) rest="${rest#*/}" ;; *) exit 1 ;; esac
-  done
+  is_installed "$rest" || case "$path" in src/*|lib/*) rest="${path#*/}" ;; esac
+  is_installed "$rest" && [ "$(sources "$rest")" = "$path" ] || exit 1
   [ ! -L "$packages/$rest" ] && git cat-file blob "HEAD:$path" | cmp -s - "$packages/$rest" || exit 1
   copies+=("$path" "$packages/$rest")
 done

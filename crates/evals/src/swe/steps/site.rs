@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Caller, CommandSpec, Engine, GuestUser, Session, SessionSpec, SnapshotSpec, Spoken, Surroundings, Way};
+use engine::{
+    Caller, CommandSpec, Engine, GuestUser, Output, Session, SessionSpec, SnapshotSpec, Spoken, Surroundings, Way,
+};
 use tokio::io::AsyncRead;
 use types::{BackendKind, GuestPath, LimitKind, LimitsSpec, Outcome, Policy};
 
@@ -161,6 +163,11 @@ impl Site {
 
     /// Runs a script to its end.
     pub async fn run(&self, script: Script<'_>) -> Result<Said, SweError> {
+        self.run_heard(script, None).await
+    }
+
+    /// The same, with somebody who reads along.
+    pub(super) async fn run_heard(&self, script: Script<'_>, live: Option<&mut dyn Output>) -> Result<Said, SweError> {
         let words = ["bash", "--noprofile", "--norc", "-c", script.text, "bash"];
         let mut argv: Vec<String> = words.map(str::to_owned).into();
         argv.extend(script.arguments);
@@ -172,7 +179,8 @@ impl Site {
             policy: Policy::Off,
             ..CommandSpec::default()
         };
-        let result = self.engine.exec_in_session(&self.caller, &self.session, command, Spoken::default()).await?;
+        let spoken = Spoken { live, ..Spoken::default() };
+        let result = self.engine.exec_in_session(&self.caller, &self.session, command, spoken).await?;
         let (out, err, outcome) = (result.stdout, result.stderr, result.outcome);
         Ok(Said { out, err, outcome, wall_ms: result.usage.wall_ms })
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use engine::{Caller, Engine, Found, Way};
 use types::LimitsSpec;
 
+use super::building::{Building, Builds, cause};
 use super::repository::Repository;
 use super::site::{ASIDE, ENVIRONMENT, Ground, Said, Script, Site, TREE, Where, name};
 use crate::swe::SweError;
@@ -104,9 +105,19 @@ pub struct Workshop {
     /// What is being made, so that nothing is made twice.
     making: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// What could not be made, and why: others that need it are told the same.
-    failed: Mutex<HashMap<String, (&'static str, String)>>,
+    failed: Mutex<HashMap<String, Failure>>,
+    /// What is being built.
+    builds: Builds,
     /// How many were made, and not found.
     made: std::sync::atomic::AtomicUsize,
+}
+
+/// Why something could not be made.
+#[derive(Clone)]
+pub(super) struct Failure {
+    pub(super) what: &'static str,
+    pub(super) why: String,
+    pub(super) log: Arc<str>,
 }
 
 /// What an instance's sandboxes begin with.
@@ -132,6 +143,7 @@ impl Workshop {
             wheels,
             making: Mutex::default(),
             failed: Mutex::default(),
+            builds: Builds::default(),
             made: std::sync::atomic::AtomicUsize::new(0),
         }
     }
@@ -148,6 +160,12 @@ impl Workshop {
     #[must_use]
     pub fn made(&self) -> usize {
         self.made.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// What is being built now.
+    #[must_use]
+    pub fn building(&self) -> Vec<Building> {
+        self.builds.list()
     }
 
     /// The interpreter that a plan wants, if it wants one.
@@ -214,7 +232,8 @@ impl Workshop {
         if let Some(bug) = &plan.bug {
             site.write(&format!("{ASIDE}/bug.diff"), bug.as_bytes()).await?;
         }
-        let said = site.run(script(INSTALL_SCRIPT, &[TREE])).await?;
+        let mut reader = self.builds.begin("installing the project", commit);
+        let said = site.run_heard(script(INSTALL_SCRIPT, &[TREE]), Some(&mut reader)).await?;
         done(&said, "the project could not be installed")?;
         self.count();
         site.keep(&tree, &format!("{commit}, installed")).await?;
@@ -271,8 +290,8 @@ impl Workshop {
         if self.is_kept(&environment) {
             return Ok(environment);
         }
-        if let Some((what, why)) = self.failures().get(&environment).cloned() {
-            return Err(SweError::Environment { what, why });
+        if let Some(Failure { what, why, log }) = self.failures().get(&environment).cloned() {
+            return Err(SweError::Environment { what, why, log });
         }
         let mut trees = python.roots.clone();
         let mut env = BTreeMap::from([own(("PIP_FLAGS", &flags))]);
@@ -284,15 +303,19 @@ impl Workshop {
         let site = self.site(None, trees, way, env).await?;
         site.write("/work/pins.txt", format!("{pins}\n").trim_start().as_bytes()).await?;
         self.trust(&site).await?;
-        let said = site.run(script(ENVIRONMENT_SCRIPT, &[&python.program, ENVIRONMENT])).await?;
+        let (major, minor) = plan.python.unwrap_or_default();
+        let of = format!("Python {major}.{minor}, {} pins", plan.pins.len());
+        let mut reader = self.builds.begin("installing packages", &of);
+        let said = script(ENVIRONMENT_SCRIPT, &[&python.program, ENVIRONMENT]);
+        let said = site.run_heard(said, Some(&mut reader)).await?;
         done(&said, "the packages could not be installed").inspect_err(|error| {
-            if let SweError::Environment { what, why } = error {
-                self.failures().insert(environment.clone(), (*what, why.clone()));
+            if let SweError::Environment { what, why, log } = error {
+                let failure = Failure { what, why: why.clone(), log: Arc::clone(log) };
+                self.failures().insert(environment.clone(), failure);
             }
         })?;
         self.count();
-        let (major, minor) = plan.python.unwrap_or_default();
-        site.keep(&environment, &format!("Python {major}.{minor}, {} pins", plan.pins.len())).await?;
+        site.keep(&environment, &of).await?;
         Ok(environment)
     }
 
@@ -378,7 +401,7 @@ impl Workshop {
         self.engine.snapshot(&self.caller, name).is_ok()
     }
 
-    pub(super) fn failures(&self) -> MutexGuard<'_, HashMap<String, (&'static str, String)>> {
+    pub(super) fn failures(&self) -> MutexGuard<'_, HashMap<String, Failure>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -426,7 +449,11 @@ pub(super) fn script<'a>(text: &'a str, arguments: &[&str]) -> Script<'a> {
 }
 
 fn done(said: &Said, what: &'static str) -> Result<(), SweError> {
-    if said.is_ok() { Ok(()) } else { Err(SweError::Environment { what, why: said.last(5) }) }
+    if said.is_ok() {
+        return Ok(());
+    }
+    let log = format!("{}{}", said.out, said.err).into();
+    Err(SweError::Environment { what, why: cause(said), log })
 }
 
 /// More than tests take.
