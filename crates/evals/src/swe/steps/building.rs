@@ -131,8 +131,8 @@ mod tests {
         let builds = Builds::default();
         let mut reader = builds.begin("installing", "abc");
         let other = builds.begin("packages", "def");
-        let _ = reader.write(Stream::Stdout, b"first\nsec");
-        let _ = reader.write(Stream::Stdout, b"ond\r\nthi");
+        let _ = reader.write(Stream::Out, b"first\nsec");
+        let _ = reader.write(Stream::Out, b"ond\r\nthi");
         let list = builds.list();
         assert_eq!((list.len(), list[0].line.as_str(), list[1].line.as_str()), (2, "second", ""));
         drop(reader);
