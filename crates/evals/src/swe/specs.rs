@@ -20,7 +20,6 @@ const SYMPY: &str = "PYTHONWARNINGS='ignore::UserWarning,ignore::SyntaxWarning' 
 const EDITABLE: &str = "python -m pip install -e .";
 
 /// What is known of a project in a version; nothing where it is none of the twelve.
-#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn of(repo: &str, version: &str) -> Option<Spec> {
     let number = number(version);
     let spec = match repo {
@@ -140,7 +139,7 @@ fn astropy(number: (u32, u32)) -> Spec {
     Spec { pre_install: one(pre), ..spec(python, &packages, install, PYTEST) }
 }
 
-/// Versions since 3.3 fetch FreeType and Qhull while they are built: tests compare pictures made with these.
+/// Versions since 3.3 fetch `FreeType` and Qhull while they are built: tests compare pictures made with these.
 fn matplotlib(number: (u32, u32)) -> Spec {
     let (python, packages) = match number {
         (0..=2, _) | (3, 0) => (
