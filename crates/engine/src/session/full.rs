@@ -80,13 +80,21 @@ impl Session {
             Some(place) => place.grown().await.ok(),
             None => None,
         };
-        let (before, running) = {
+        let Some(now) = counted else {
+            self.lock().tally.end(None, begun.elapsed());
+            return;
+        };
+        let (is_over, running) = {
             let mut state = self.lock();
             let running: Vec<Arc<Running>> = state.running.values().cloned().collect();
-            (state.tally.end(counted, begun.elapsed()), running)
+            let before = state.tally.end(counted, begun.elapsed());
+            let is_over = self.is_full(now) && (now.0 > before.0 || now.1 > before.1);
+            // What was written until everybody was dead shows at the next count: whoever came after them is not to blame.
+            let is_spared = state.tally.has_just_killed(is_over);
+            (is_over && !is_spared, running)
         };
-        let (Some(place), Some(now)) = (place, counted) else { return };
-        if self.is_full(now) && (now.0 > before.0 || now.1 > before.1) {
+        let Some(place) = place else { return };
+        if is_over {
             let limit = self.exceeded(now);
             running.iter().filter(|running| !running.has_ended()).for_each(|running| running.kill_at(limit));
             // A sandbox that cannot be told is going.

@@ -37,6 +37,8 @@ pub(super) struct Tally {
     ended: Option<Instant>,
     has_grown: bool,
     is_under_way: bool,
+    /// Whether programs were killed for what the last count found.
+    has_killed: bool,
 }
 
 /// What is to be done about a disk.
@@ -65,6 +67,7 @@ impl Default for Tally {
             ended: None,
             has_grown: false,
             is_under_way: false,
+            has_killed: false,
         }
     }
 }
@@ -91,6 +94,13 @@ impl Tally {
         self.disk = counted.unwrap_or(before);
         self.has_grown = self.disk.0 > before.0 || self.disk.1 > before.1;
         (self.cost, self.ended, self.is_under_way) = (cost, Some(Instant::now()), false);
+        before
+    }
+
+    /// Whether the count before this one was one too many already; this one is, if `is_over`.
+    pub(super) fn has_just_killed(&mut self, is_over: bool) -> bool {
+        let before = self.has_killed;
+        self.has_killed = is_over && !before;
         before
     }
 
