@@ -390,7 +390,8 @@ impl Settings {
         }
         let state = from_environment("SAGGAR_HOME").or(file.state).or_else(usual_state).ok_or(SettingsError::NoHome)?;
         Ok(Self {
-            state,
+            // Keepers, servers and mounts have other folders to be in.
+            state: std::path::absolute(&state).unwrap_or(state),
             backend: Self::backend_in_environment()?.or(file.backend).unwrap_or_default(),
             interpreters: file.interpreters,
             defaults,
@@ -491,6 +492,12 @@ mod tests {
         assert!(resolve("[pool]\nrunning = 0").unwrap_err().contains("running"));
         assert!(resolve("[audit]\nkeep = true").unwrap_err().contains("unknown field"));
         assert!(resolve("[admission.keys]\nper_minute = 0").is_err());
+    }
+
+    #[test]
+    fn the_state_folder_is_the_same_from_everywhere() {
+        let state = resolve("state = 'there'").unwrap().state;
+        assert!(state.is_absolute() && state.ends_with("there"), "{}", state.display());
     }
 
     #[test]

@@ -182,6 +182,13 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_right_after_a_program_that_filled_the_disk_is_spared_and_who_goes_on_is_not() {
+        let mut tally = Tally::default();
+        assert_eq!([true, true, true].map(|is_over| tally.has_just_killed(is_over)), [false, true, false]);
+        assert_eq!([false, true].map(|is_over| tally.has_just_killed(is_over)), [true, false]);
+    }
+
+    #[test]
     fn a_disk_is_counted_as_soon_as_it_may_be_full_and_not_before() {
         let (tally, now) = (counted(10 * MB, Duration::ZERO), Instant::now());
         assert!(matches!(tally.next(&limits(), level(53 * MB, 0), true, now), Next::Look(_)));

@@ -48,7 +48,8 @@ impl Timing {
         };
         let instances: Vec<Took> = ran.map(took).collect();
         let seconds = whole.as_secs_f64();
-        let test_seconds: f64 = instances.iter().map(|took| took.test_seconds).sum();
+        // Nothing at all is 0, and not the -0 that a sum of nothing is.
+        let test_seconds = instances.iter().fold(0.0, |all, took| all + took.test_seconds);
         // More workers than there is work for spread nothing.
         let spread = test_seconds / workers.min(instances.len()).max(1) as f64;
         let ratio = (spread > 0.0).then(|| seconds / spread);
@@ -68,6 +69,12 @@ impl Timing {
 mod tests {
     use super::super::evaluation::State;
     use super::*;
+
+    #[test]
+    fn where_nothing_was_run_nothing_is_what_it_took() {
+        let line = Timing::of(&[], 2, Duration::from_secs(1), 0).line();
+        assert_eq!(line, "0 run in 1.0 s by 2 workers; test commands took 0.0 s");
+    }
 
     #[test]
     fn what_was_done_before_is_no_part_of_the_time() {
