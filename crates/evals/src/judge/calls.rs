@@ -66,18 +66,17 @@ impl<'g> Calls<'g> {
         conclude: &mut (dyn FnMut(&[u8]) -> Finished + Send),
     ) -> Result<Finished, JudgeError> {
         self.left = self.left.saturating_sub(1);
-        let mut link = match self.ready(case).await? {
-            Ok(link) => link,
-            Err(broken) => return Ok(broken),
-        };
         self.number = super::unguessable();
         let limit = self.ground.patience(self.ground.time(case));
         // The last has the loaded program to itself: no fork, and its end is the sandbox's.
         let last = self.left == 0 || self.ground.by_cpu();
-        let start = Instant::now();
         let mut words = vec![Value::int(self.number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
         words.extend(question);
-        link.send(words).await;
+        let mut link = match self.ready(case, words).await? {
+            Ok(link) => link,
+            Err(broken) => return Ok(broken),
+        };
+        let start = Instant::now();
         let grace = if last { Duration::ZERO } else { GRACE };
         let told = self.listen(&mut link, start + limit + grace).await;
         let wall_ms = milliseconds(start.elapsed());
@@ -96,17 +95,19 @@ impl<'g> Calls<'g> {
         Ok(())
     }
 
-    /// The sandbox with the program loaded, or how that failed.
-    async fn ready(&mut self, case: &Case) -> Result<Result<Link, Finished>, JudgeError> {
+    /// The sandbox with the program loaded and `words` said, or how that failed. The harness of a new one finds them
+    /// once it has loaded the program: nobody waits for anybody in between.
+    async fn ready(&mut self, case: &Case, words: Vec<Value>) -> Result<Result<Link, Finished>, JudgeError> {
         if let Some(broken) = &self.broken {
             return Ok(Err(broken.clone()));
         }
         if let Some(link) = self.link.take() {
+            link.send(words).await;
             return Ok(Ok(link));
         }
         let task = &self.ground.task;
         let order = vec![Value::text("cases"), Value::text(&task.setup), Value::text(&task.entry)];
-        let loaded = load(self.ground, self.ground.serving(case), order).await?;
+        let loaded = load(self.ground, self.ground.serving(case), vec![order, words]).await?;
         if let Err(broken) = &loaded {
             self.broken = Some(broken.clone());
         }
@@ -190,14 +191,16 @@ impl<'g> Calls<'g> {
     }
 }
 
-/// Starts a sandbox and waits until the harness in it has loaded the program.
+/// Starts a sandbox and waits until the harness in it has loaded the program. Orders after the first are for then.
 pub(crate) async fn load(
     ground: &Ground,
     limits: types::LimitsSpec,
-    order: Vec<Value>,
+    orders: Vec<Vec<Value>>,
 ) -> Result<Result<Link, Finished>, JudgeError> {
     let mut link = Link::open(&ground.engine, &ground.caller, ground.set_up(limits));
-    link.send(order).await;
+    for order in orders {
+        link.send(order).await;
+    }
     let mut heard = link.next(Instant::now() + super::IN_LINE).await;
     // The harness is there; what it takes from now on is the program's own time.
     let start = Instant::now();

@@ -1,5 +1,6 @@
 //! Tests that are nothing but claims about calls: `def check(candidate):` and, below it, `assert candidate(…) == …` with
-//! literals or sums of them, or how near a number is. They need no sandbox of their own: the calls are made, and what came back is compared here.
+//! literals or sums of them, also of what `tuple(…)` makes of it, or how near a number is. They need no sandbox of their
+//! own: the calls are made, and what came back is compared here.
 //!
 //! Whatever is not exactly of this form, or leaves a claim open, is run as the program that it is.
 
@@ -30,6 +31,8 @@ struct Claim {
 #[derive(Debug, PartialEq)]
 enum Says {
     Equals(Value),
+    /// `tuple(…) == tuple([…])`.
+    HasItems(Vec<Value>),
     /// `None`, `True` or `False` itself.
     Is(Value),
     Holds,
@@ -50,8 +53,9 @@ impl Claims {
         // What the tested code begins with itself has done what it does, or the code has not loaded.
         let is_set_up = test.setup.is_empty() || task.code.starts_with(&test.setup);
         // Unless somebody has called something else by its name.
-        let has_abs = !["abs", "import *"].iter().any(|word| test.setup.contains(word)) && !task.entry.contains("abs");
-        if is_python && is_check && is_set_up { form::read(&test.source, has_abs).map(Self) } else { None }
+        let is_taken = |name: &&str| test.setup.contains(*name) || task.entry.contains(*name);
+        let has_builtins = !form::BUILTINS.iter().any(is_taken) && !test.setup.contains("import *");
+        if is_python && is_check && is_set_up { form::read(&test.source, has_builtins).map(Self) } else { None }
     }
 
     /// Arguments of every call, for the harness.
@@ -104,6 +108,8 @@ impl Says {
     fn of(&self, got: &Value) -> Option<bool> {
         match (self, got) {
             (Self::Equals(expected), got) => equal(expected, got),
+            (Self::HasItems(expected), Value::List(got) | Value::Tuple(got)) => equal_items(expected, got),
+            (Self::HasItems(_), _) => None,
             (_, Value::Tagged(..)) => None,
             (Self::Is(only), got) => Some(only == got),
             (Self::Holds, got) => Some(is_true(got)),
@@ -120,32 +126,34 @@ fn equal(expected: &Value, got: &Value) -> Option<bool> {
         (Value::None, Value::None) => Some(true),
         (Value::Str(a), Value::Str(b)) => Some(a == b),
         (Value::Bytes(a), Value::Bytes(b)) => Some(a == b),
-        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
-            if a.len() != b.len() {
-                return Some(false);
-            }
-            all(a.iter().zip(b).map(|(a, b)| equal(a, b)))
-        }
+        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => equal_items(a, b),
         (Value::Dict(a), Value::Dict(b)) => {
             if a.len() != b.len() {
                 return Some(false);
             }
-            // The form has only texts as keys, each once; what came may have anything.
+            // What came may have anything as a key, the same twice; what a claim compares with texts is open.
             let mut found = HashMap::new();
             for (name, value) in b {
                 if found.insert(name.as_str()?, value).is_some() {
                     return None;
                 }
             }
-            all(a.iter().map(|(name, value)| {
-                name.as_str().and_then(|name| found.get(name)).map_or(Some(false), |other| equal(value, other))
-            }))
+            all(a
+                .iter()
+                .map(|(name, value)| found.get(name.as_str()?).map_or(Some(false), |other| equal(value, other))))
         }
         (a, b) => match (number(a), number(b)) {
             (Some(a), Some(b)) => same_number(&a, &b),
             _ => Some(false),
         },
     }
+}
+
+fn equal_items(a: &[Value], b: &[Value]) -> Option<bool> {
+    if a.len() != b.len() {
+        return Some(false);
+    }
+    all(a.iter().zip(b).map(|(a, b)| equal(a, b)))
 }
 
 /// The first that is not so decides; one that is open leaves it open.
@@ -232,10 +240,26 @@ mod tests {
         ] {
             assert_eq!(says(a, b), Some(false), "{a} {b}");
         }
-        for (a, b) in
-            [("1", "Decimal('1')"), ("[1]", "[{1}]"), ("1", "1+0j"), ("9007199254740993", "9007199254740992.0")]
-        {
+        for (a, b) in [
+            ("1", "Decimal('1')"),
+            ("[1]", "[{1}]"),
+            ("1", "1+0j"),
+            ("{1: 2}", "{1: 2}"),
+            ("{1: 2}", "{'a': 2}"),
+            ("9007199254740993", "9007199254740992.0"),
+        ] {
             assert_eq!(says(a, b), None, "{a} {b}");
+        }
+        let items = Says::HasItems(vec![Value::int(1), Value::int(2)]);
+        for (got, says) in [
+            ("[1, 2]", Some(true)),
+            ("(1, 2.0)", Some(true)),
+            ("[2, 1]", Some(false)),
+            ("[1]", Some(false)),
+            ("{1, 2}", None),
+            ("1", None),
+        ] {
+            assert_eq!(items.of(&Value::from_python(got).unwrap()), says, "{got}");
         }
         let twice = Value::Dict(vec![(Value::text("a"), Value::int(1)), (Value::text("a"), Value::int(2))]);
         let other = Value::from_python("{'a': 1, 'b': 2}").unwrap();

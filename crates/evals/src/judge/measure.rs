@@ -234,7 +234,7 @@ impl Measuring<'_> {
     async fn program(&self) -> Result<Result<(Link, Value), Finished>, JudgeError> {
         let order = vec![Value::text("candidate"), Value::text(&self.ground.task.setup), Value::text("")];
         let wall = self.ground.limits.wall;
-        let mut link = match load(self.ground, self.ground.sandbox(wall * 2 + GRACE), order).await? {
+        let mut link = match load(self.ground, self.ground.sandbox(wall * 2 + GRACE), vec![order]).await? {
             Ok(link) => link,
             Err(broken) => return Ok(Err(broken)),
         };

@@ -235,7 +235,7 @@ impl<'g> Tests<'g> {
         }
         let task = &self.ground.task;
         let order = vec![Value::text("candidate"), Value::text(&task.setup), Value::text(&task.entry)];
-        let mut link = match load(self.ground, self.ground.serving(case), order).await? {
+        let mut link = match load(self.ground, self.ground.serving(case), vec![order]).await? {
             Ok(link) => link,
             Err(broken) => {
                 self.broken = Some(broken.clone());
@@ -277,7 +277,7 @@ impl<'g> Tests<'g> {
     /// In one process: only where the test itself cannot do without.
     async fn together(&mut self, case: &Case, test: &Test) -> Result<Finished, JudgeError> {
         let order = vec![Value::text("together"), Value::text(&self.ground.task.setup)];
-        let mut link = match load(self.ground, self.ground.serving(case), order).await? {
+        let mut link = match load(self.ground, self.ground.serving(case), vec![order]).await? {
             Ok(link) => link,
             Err(broken) => return Ok(broken),
         };

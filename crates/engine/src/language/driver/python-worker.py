@@ -26,10 +26,11 @@ def become_worker(modules, prepared):
     usual = set(sys.modules)
     # A program's own modules come first for itself; while we import there is nothing of anybody's in /work.
     sys.path[0] = "/work"
+    coming = {module: compiled_beside(module) for module in modules if "/" in module}
     for module in modules:
         try:
             if "/" in module:
-                prepared[module] = harness(module)
+                prepared[module] = harness(module, coming.pop(module)())
             else:
                 __import__(module)
         except BaseException as error:
@@ -109,11 +110,36 @@ def nothing():
     pass
 
 
-def harness(path):
+def compiled_beside(path):
+    """Compiles a file in another process, while this one goes on to import. Gives what waits for the code.
+
+    That is not for the time alone: what a compiler leaves behind in memory would be copied with every fork."""
+    import marshal, os
+
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(reads)
+            with open(path, "rb") as file, open(writes, "wb") as out:
+                marshal.dump(compile(file.read(), path, "exec", dont_inherit=True), out)
+        finally:
+            os._exit(0)
+    os.close(writes)
+
+    def code():
+        with open(reads, "rb") as file:
+            written = file.read()
+        os.waitpid(pid, 0)
+        return marshal.loads(written)
+
+    return code
+
+
+def harness(path, code):
     """Loads a harness and has it rehearse its part. Gives what a worker calls."""
     names = {"__builtins__": __builtins__, "__name__": "harness", "__file__": path}
-    with open(path, "rb") as file:
-        exec(compile(file.read(), path, "exec", dont_inherit=True), names)
+    exec(code, names)
     # The interpreter adapts what it has run eight times.
     for _ in range(10):
         names["rehearse"]()
