@@ -1,7 +1,7 @@
 //! Sandboxes of sessions that are made before anybody asks for them.
 #![allow(clippy::unwrap_used, reason = "tests fail loudly")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,8 +23,14 @@ fn open() -> (PathBuf, Arc<Engine>) {
     (state, Arc::new(Engine::open(settings).unwrap()))
 }
 
+/// An environment that counts when an interpreter begins.
 fn with(name: &str) -> SessionSpec {
-    SessionSpec { env: BTreeMap::from([("NAME".to_owned(), name.to_owned())]), ..SessionSpec::default() }
+    with_env(&[("PYTHON_NAME", name)])
+}
+
+fn with_env(env: &[(&str, &str)]) -> SessionSpec {
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    SessionSpec { env: env.collect(), ..SessionSpec::default() }
 }
 
 /// Has one made of a kind, whoever comes.
@@ -70,9 +76,31 @@ async fn what_was_made_is_for_whoever_asks_for_the_very_same() {
     // It may still be on its way: who asks then waits for it.
     let same = create(&engine, with("a")).await;
     assert!(was_ahead(&state, &same));
-    let cell = CellSpec { code: "import os; os.environ['NAME']".to_owned(), ..CellSpec::default() };
+    let cell = CellSpec { code: "import os; os.environ['PYTHON_NAME']".to_owned(), ..CellSpec::default() };
     let answer = engine.run_in_session(&Caller::default(), &same, cell).await.unwrap();
     assert_eq!(answer.results[0]["text/plain"], "'a'");
+    engine.end_sessions().await;
+}
+
+/// A variable of the owner's own is there in a cell and between two cells; that of whoever asked for the
+/// sandbox to be made is nowhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_of_ones_own_comes_with_its_owner() {
+    // It looks a few steps after its cell is over.
+    const LATER: &str = "import os, asyncio\nseen = []\nasync def look():\n    for _ in range(9):\n        await asyncio.sleep(0)\n    seen.append(os.environ.get('NAME'))\nawait asyncio.sleep(0)\ntask = asyncio.ensure_future(look())";
+    const NOW: &str = "await task\n(seen, os.environ['NAME'], 'secret' in open('/proc/self/environ').read(), os.environ.get('OTHER'))";
+    let (state, engine) = open();
+    keep(&engine, with_env(&[("PYTHON_NAME", "a"), ("NAME", "secret"), ("OTHER", "secret")]), LONG);
+    until("one is made", || disks(&state).len() == 1).await;
+    let session = create(&engine, with_env(&[("PYTHON_NAME", "a"), ("NAME", "mine")])).await;
+    assert!(was_ahead(&state, &session));
+    let run = async |code: &str| {
+        let cell = CellSpec { code: code.to_owned(), ..CellSpec::default() };
+        engine.run_in_session(&Caller::default(), &session, cell).await.unwrap()
+    };
+    run(LATER).await;
+    let answer = run(NOW).await;
+    assert_eq!(answer.results[0]["text/plain"], "(['mine'], 'mine', False, None)");
     engine.end_sessions().await;
 }
 

@@ -1,5 +1,6 @@
 //! The one who speaks with a driver: cells in line, one after another, and an ear open between them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ const MOST_WORDS: usize = 2000;
 pub(super) enum Order {
     Run { cell: Cell, output: Along, reply: oneshot::Sender<CellEnd> },
     Settle,
+    Adopt(BTreeMap<String, String>),
 }
 
 pub(super) struct Actor {
@@ -116,6 +118,10 @@ impl Actor {
                     None => break,
                     Some(Order::Settle) => {
                         let _ = self.input.send(b"{\"op\": \"chdir\"}\n".to_vec()).await;
+                    }
+                    Some(Order::Adopt(env)) => {
+                        let order = serde_json::json!({"op": "adopt", "env": env});
+                        let _ = self.input.send(format!("{order}\n").into_bytes()).await;
                     }
                     Some(Order::Run { reply, .. }) if reply.is_closed() => {}
                     Some(Order::Run { cell, output, reply }) => {

@@ -9,6 +9,7 @@
 //! | to the driver | |
 //! |---|---|
 //! | `{"op": "execute", "id", "code", "env", "cwd"}` | runs a cell; `env` holds for this cell, `cwd` for those after it too |
+//! | `{"op": "adopt", "env"}` | Python's only: variables that it might have begun with |
 //! | `{"op": "chdir"}` | the disk was swapped: enter the working directory again, by its name |
 //! | `{"op": "interrupt", "id"}` | Node's only: interrupt this cell, if it is not done |
 //!
@@ -184,6 +185,11 @@ impl Interpreter {
     /// Makes it enter its working directory again, when no cell runs.
     pub async fn settle(&self) -> Result<(), InterpreterError> {
         self.orders.send(Order::Settle).await.map_err(|_| self.gone())
+    }
+
+    /// Gives a Python variables for its environment that stay, as if it had begun with them.
+    pub async fn adopt(&self, env: BTreeMap<String, String>) -> Result<(), InterpreterError> {
+        self.orders.send(Order::Adopt(env)).await.map_err(|_| self.gone())
     }
 
     /// Whether it can take another cell.

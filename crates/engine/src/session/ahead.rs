@@ -1,7 +1,8 @@
 //! Sandboxes that stay, made ahead of need, with an interpreter that waits in each.
 //!
 //! One of them is nobody's until it is asked for: it has no owner, is in no list and no record. What it was made with must be
-//! what is asked for, to the last limit; else a new one is made. No code of a caller has run in it.
+//! what is asked for, to the last limit; else a new one is made. No code of a caller has run in it. Of an environment it has
+//! what counts as an interpreter begins; the rest is its owner's own and comes with him.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,40 @@ use crate::network::Rules;
 const MOST_KINDS: usize = 4;
 /// Who has just got a sandbox is about to use it: the next one is made a moment later, if another waits meanwhile.
 const COURTESY: Duration = Duration::from_millis(50);
+
+/// How the names begin that an interpreter, the C library or what is imported first may read as they begin.
+const EARLY: [&str; 30] = [
+    "BLIS_",
+    "COLUMNS",
+    "CONDA",
+    "E2B_",
+    "FORCE_COLOR",
+    "GLIBC_",
+    "HOME",
+    "IPY",
+    "JUPYTER",
+    "LANG",
+    "LC_",
+    "LD_",
+    "LINES",
+    "MALLOC_",
+    "MKL_",
+    "MPL",
+    "NO_COLOR",
+    "OMP_",
+    "OPENBLAS_",
+    "PATH",
+    "PYTHON",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TRAITLETS",
+    "TZ",
+    "USER",
+    "VECLIB_",
+    "VIRTUAL_ENV",
+    "XDG_",
+];
 
 /// What waits.
 #[derive(Default)]
@@ -61,6 +96,7 @@ struct Making {
 /// All that a sandbox is made with.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Kind {
+    /// Of the environment what is [`EARLY`].
     env: BTreeMap<String, String>,
     limits: Limits,
     accept: Vec<Layer>,
@@ -187,7 +223,7 @@ impl Plan {
     pub(super) fn kind(&self, spec: &SessionSpec) -> Option<Kind> {
         let place = &self.place_spec;
         (self.backend == BackendKind::Native && place.origin == Origin::Nothing).then(|| Kind {
-            env: spec.env.clone(),
+            env: early(&spec.env),
             limits: place.limits.clone(),
             accept: place.accept.clone(),
             extra_roots: place.extra_roots.clone(),
@@ -197,6 +233,23 @@ impl Plan {
     }
 }
 
+impl Ready {
+    /// Makes it what was asked for: its interpreter has the rest of the environment from now on.
+    pub(super) async fn adopt(&self, spec: &SessionSpec) {
+        let mut later = spec.env.clone();
+        later.retain(|name, _| !self.kind.env.contains_key(name));
+        if !later.is_empty() {
+            // If it has ended, whoever brings code starts another.
+            let _ = self.interpreter.adopt(later).await;
+        }
+    }
+}
+
+fn early(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_early = |name: &str| EARLY.iter().any(|start| name.starts_with(start));
+    env.iter().filter(|(name, _)| is_early(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 impl Engine {
     /// Makes sandboxes for sessions like this one ahead of need, until `count` of them wait; they go when nobody has asked for
     /// any for so long as `idle`. What cannot be made is left out: whoever asks is told why.
@@ -204,7 +257,9 @@ impl Engine {
         if count == 0 {
             return;
         }
-        if self.ahead.order(Order { caller: caller.clone(), spec: spec.clone(), count }) {
+        // What one caller says of his own is nothing for the next.
+        let spec = SessionSpec { env: early(&spec.env), ..spec.clone() };
+        if self.ahead.order(Order { caller: caller.clone(), spec, count }) {
             while let Some(order) = self.ahead.next() {
                 while self.make_ahead(&order).await.is_some() {}
             }

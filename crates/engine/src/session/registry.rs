@@ -109,6 +109,7 @@ impl Engine {
         let is_ready = ready.is_some();
         let Plan { backend, place_spec, path } = plan;
         let (place_spec, place, waiting) = if let Some(ready) = ready {
+            ready.adopt(&spec).await;
             (ready.place_spec, ready.place, Some(ready.interpreter))
         } else {
             let place = self.stations.get(backend, &self.settings)?.backend.open(&place_spec).await?;

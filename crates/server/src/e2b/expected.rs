@@ -39,15 +39,17 @@ impl Expected {
 
 /// Whoever got one asks for another soon.
 pub(super) fn after(shared: &Arc<Shared>, owner: &Caller, wanted: &Wanted, spec: SessionSpec) {
-    // What a client says of its own environment nobody else says, and what begins with a snapshot is its owner's.
-    if spec.from.is_some() || !wanted.env.is_empty() {
+    // What begins with a snapshot is its owner's.
+    if spec.from.is_some() {
         return;
     }
     if let Some(names) = shared.e2b.expected.note(&wanted.template) {
         // Without it the first sandbox of the next server takes longer, and that is all.
         let _ = remember(shared.engine.state(), &names);
     }
-    make(shared, owner.clone(), SessionSpec { metadata: BTreeMap::new(), ..spec });
+    // So is what he says of himself.
+    let env = lifecycle::environment(&BTreeMap::new());
+    make(shared, owner.clone(), SessionSpec { metadata: BTreeMap::new(), env, ..spec });
 }
 
 /// A server that begins makes what was asked for last.

@@ -1,5 +1,6 @@
 //! How sandboxes begin, pause, go on and end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -47,8 +48,7 @@ pub(super) fn spec(shared: &Shared, wanted: &Wanted, origin: Origin) -> SessionS
         Origin::Snapshot(name) => (None, Some(name)),
     };
     let settings = shared.engine.e2b();
-    let mut env = wanted.env.clone();
-    env.entry("E2B_SANDBOX".to_owned()).or_insert_with(|| "true".to_owned());
+    let env = environment(&wanted.env);
     let most_kb = shared.engine.most_output() as f64 / 1024.0;
     SessionSpec {
         // Templates are images of our own.
@@ -66,6 +66,13 @@ pub(super) fn spec(shared: &Shared, wanted: &Wanted, origin: Origin) -> SessionS
         metadata: wanted.metadata.clone(),
         ..SessionSpec::default()
     }
+}
+
+/// What a sandbox has in its environment beside what its client wants there.
+pub(super) fn environment(wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut env = wanted.clone();
+    env.entry("E2B_SANDBOX".to_owned()).or_insert_with(|| "true".to_owned());
+    env
 }
 
 /// Watches over a sandbox until it ends.

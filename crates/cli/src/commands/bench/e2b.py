@@ -1,13 +1,13 @@
-"""What E2B's own client sees of a server. usage: e2b.py first ROUNDS | anew ROUNDS | alive COUNT; prints one line of JSON."""
+"""What E2B's own client sees of a server. usage: e2b.py first ROUNDS | alive COUNT; prints one line of JSON."""
 import concurrent.futures, json, sys, time
 
 from e2b_code_interpreter import Sandbox
 
 
-def first_result(**options):
+def first_result():
     """Milliseconds from the call that creates a sandbox to the first result of its interpreter."""
     begin = time.perf_counter()
-    sandbox = Sandbox.create(**options)
+    sandbox = Sandbox.create()
     made = time.perf_counter()
     answer = sandbox.run_code("6 * 7")
     end = time.perf_counter()
@@ -47,8 +47,7 @@ def main():
         return
     times = []
     for i in range(number):
-        # One with an environment of its own is never made ahead of need.
-        times.append(first_result(envs={"ROUND": str(i)}) if what == "anew" else first_result())
+        times.append(first_result())
         # What was taken is made anew, as between the tasks of an agent.
         time.sleep(0.5 if i + 1 < number else 0)
     print(json.dumps(times))

@@ -25,7 +25,7 @@ pub(super) struct Rounds {
     pub(super) warm: usize,
     /// Servers that are started anew for one sandbox each.
     pub(super) cold: usize,
-    /// Sandboxes of a kind that none is made ahead of.
+    /// Sandboxes on a server that makes none ahead of need.
     pub(super) anew: usize,
     /// Sandboxes at once.
     pub(super) alive: usize,
@@ -40,7 +40,7 @@ pub(super) struct E2bReport {
     create: Summary,
     /// To the first result, the first of a server.
     cold: Summary,
-    /// The same for a sandbox of a kind that none is made ahead of.
+    /// The same on a server that makes none ahead of need.
     anew: Summary,
     /// Sandboxes that answered while all of them lived.
     alive: usize,
@@ -76,8 +76,9 @@ pub(super) fn measure(config: Option<&Path>, python: &Path, rounds: &Rounds) -> 
     // The first ones find what nobody has touched yet.
     bench.on(&daemon, "first", 3)?;
     let warm: Vec<First> = read(&bench.on(&daemon, "first", rounds.warm)?)?;
-    let anew: Vec<First> = read(&bench.on(&daemon, "anew", rounds.anew)?)?;
     let alive: Alive = read(&bench.on(&daemon, "alive", rounds.alive)?)?;
+    drop(daemon);
+    let anew: Vec<First> = read(&bench.on(&bench.start_with(NONE_AHEAD)?, "first", rounds.anew)?)?;
     let summary = |firsts: &[First], of: fn(&First) -> f64| {
         let times: Vec<Duration> = firsts.iter().map(|first| Duration::from_secs_f64(of(first) / 1e3)).collect();
         Summary::of(&times).ok_or_else(|| cannot("measure", &"there was nothing to measure"))
@@ -100,8 +101,29 @@ pub(super) fn measure(config: Option<&Path>, python: &Path, rounds: &Rounds) -> 
 struct Bench<'a> {
     folder: Folder,
     script: PathBuf,
-    config: PathBuf,
     python: &'a Path,
+}
+
+/// The settings of most servers here.
+const USUAL: &str = "saggar.toml";
+/// Of those that make nothing ahead of need.
+const NONE_AHEAD: &str = "none-ahead.toml";
+
+/// The same settings, but that nothing is made ahead of need.
+fn without_stock(settings: &str) -> String {
+    let is_ready = |line: &&str| line.split_once('=').is_some_and(|(name, _)| name.trim() == "ready");
+    let mut text = String::new();
+    let mut section = "";
+    for line in settings.lines() {
+        section = if line.trim().starts_with('[') { line.trim() } else { section };
+        if section != "[e2b]" || !is_ready(&line) {
+            text += &format!("{line}\n");
+        }
+        if line.trim() == "[e2b]" {
+            text += "ready = 0\n";
+        }
+    }
+    if text.contains("[e2b]\nready = 0\n") { text } else { text + "[e2b]\nready = 0\n" }
 }
 
 impl<'a> Bench<'a> {
@@ -110,20 +132,25 @@ impl<'a> Bench<'a> {
         // Not by the name of the module that it imports.
         let script = folder.programs().join("client.py");
         fs::write(&script, SCRIPT).map_err(|error| cannot("write the client's program", &error))?;
-        let own = folder.programs().join("saggar.toml");
-        if let Some(config) = config {
-            fs::copy(config, &own).map_err(|error| Failure::input(config, error))?;
-        } else {
+        let text = match config {
+            Some(config) => fs::read_to_string(config).map_err(|error| Failure::input(config, error))?,
             // The interpreter with the packages is the client's own; nothing is built meanwhile.
-            let text = format!("[interpreters]\npython = {:?}\n[e2b]\nbuild = false\n", python.display().to_string());
-            fs::write(&own, text).map_err(|error| cannot("write the settings", &error))?;
+            None => format!("[interpreters]\npython = {:?}\n[e2b]\nbuild = false\n", python.display().to_string()),
+        };
+        for (name, text) in [(USUAL, &text), (NONE_AHEAD, &without_stock(&text))] {
+            fs::write(folder.programs().join(name), text).map_err(|error| cannot("write the settings", &error))?;
         }
-        Ok(Self { folder, script, config: own, python })
+        Ok(Self { folder, script, python })
     }
 
     fn start(&self) -> Result<Daemon, Failure> {
+        self.start_with(USUAL)
+    }
+
+    fn start_with(&self, settings: &str) -> Result<Daemon, Failure> {
         let saggar = std::env::current_exe().map_err(|error| cannot("find our own program", &error))?;
-        let daemon = Daemon::start(&saggar.display().to_string(), Some(&self.config), &self.folder.home());
+        let config = self.folder.programs().join(settings);
+        let daemon = Daemon::start(&saggar.display().to_string(), Some(&config), &self.folder.home());
         daemon.map_err(|why| cannot("start a server", &why))
     }
 
@@ -161,4 +188,16 @@ pub(super) fn text(report: &E2bReport) -> String {
     let mut text = Table { title, header: &["what", "n", "p50", "p99"], rows, remark: Some(remark) }.text();
     text += &super::show::budgets(&report.budgets).text();
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_stock;
+
+    #[test]
+    fn one_setting_is_changed_and_no_other() {
+        assert_eq!(without_stock(""), "[e2b]\nready = 0\n");
+        let text = "[pool]\nready = 3\n[e2b]\nbuild = false\nready = 5\n[server]\nx = 1\n";
+        assert_eq!(without_stock(text), "[pool]\nready = 3\n[e2b]\nready = 0\nbuild = false\n[server]\nx = 1\n");
+    }
 }

@@ -38,6 +38,8 @@ def main():
             break
         if order.get("op") == "chdir":
             place.restore(order.get("cwd"))
+        elif order.get("op") == "adopt":
+            os.environ.update(order["env"])
         elif order.get("op") == "execute":
             serve(kernel, order, place)
     # As at the end of any program: what was registered for it is done, and nobody waits for threads.
