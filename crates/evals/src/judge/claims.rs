@@ -109,8 +109,7 @@ impl Says {
         match (self, got) {
             (Self::Equals(expected), got) => equal(expected, got),
             (Self::HasItems(expected), Value::List(got) | Value::Tuple(got)) => equal_items(expected, got),
-            (Self::HasItems(_), _) => None,
-            (_, Value::Tagged(..)) => None,
+            (Self::HasItems(_), _) | (_, Value::Tagged(..)) => None,
             (Self::Is(only), got) => Some(only == got),
             (Self::Holds, got) => Some(is_true(got)),
             (Self::Fails, got) => Some(!is_true(got)),
