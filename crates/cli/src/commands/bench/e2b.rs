@@ -117,7 +117,7 @@ fn without_stock(settings: &str) -> String {
     for line in settings.lines() {
         section = if line.trim().starts_with('[') { line.trim() } else { section };
         if section != "[e2b]" || !is_ready(&line) {
-            text += &format!("{line}\n");
+            text.extend([line, "\n"]);
         }
         if line.trim() == "[e2b]" {
             text += "ready = 0\n";
