@@ -18,6 +18,8 @@ pub struct E2bSettings {
     pub build: bool,
     /// Whether the two ports are listened on that old clients know by heart.
     pub old_clients: bool,
+    /// Processors of each sandbox, below the ceiling of all limits. E2B's own templates have two.
+    pub cpus: u32,
     /// Sandboxes of each kind that was asked for, with a Python in each, that wait for their clients.
     pub ready: usize,
     /// How long they wait when nobody comes.
@@ -33,6 +35,7 @@ impl Default for E2bSettings {
             network: Network::None,
             build: true,
             old_clients: false,
+            cpus: 2,
             ready: 2,
             idle: Duration::from_hours(1),
             backend: E2bBackendSettings::default(),

@@ -402,6 +402,12 @@ impl Engine {
         self.settings.ceiling.0.output
     }
 
+    /// The most processors that a request may ask for.
+    #[must_use]
+    pub fn most_cpus(&self) -> f64 {
+        self.settings.ceiling.0.cpus
+    }
+
     /// How the server is to be reached.
     #[must_use]
     pub fn server_settings(&self) -> &ServerSettings {

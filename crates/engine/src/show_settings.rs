@@ -38,7 +38,7 @@ impl Settings {
             },
             "e2b": {
                 "network": self.e2b.network, "build": self.e2b.build, "old_clients": self.e2b.old_clients,
-                "ready": self.e2b.ready,
+                "cpus": self.e2b.cpus, "ready": self.e2b.ready,
                 "backend": {
                     "api_url": self.e2b.backend.api_url, "sandbox_url": self.e2b.backend.sandbox_url,
                     "domain": self.e2b.backend.domain, "template": self.e2b.backend.template,

@@ -6,6 +6,7 @@ mod driver;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -388,6 +389,23 @@ async fn modules_of_the_user_do_not_get_in_the_way() {
     std::fs::write(place.join("mine.py"), "answer = 42").unwrap();
     let python = begin("python", PLAIN, &place).await;
     assert_eq!(value(&run(&python, "import mine\nmine.answer").await), Some("42"));
+}
+
+/// What is imported before the first cell comes between nobody.
+#[tokio::test]
+async fn an_ipython_that_talks_and_breaks_leaves_plain_python() {
+    let place = folder("talks");
+    let package = place.join("packages/IPython");
+    std::fs::create_dir_all(&package).unwrap();
+    std::fs::write(package.join("__init__.py"), "print('{\"event\": ', end='', flush=True)").unwrap();
+    let program = place.join("python3");
+    let words = format!("#!/bin/sh\nPYTHONPATH={} exec {PLAIN} \"$@\"\n", place.join("packages").display());
+    std::fs::write(&program, words).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let python = begin("python", program.to_str().unwrap(), &place).await;
+    let result = run(&python, "6 * 7").await;
+    assert_eq!(value(&result), Some("42"));
+    assert!(result.run.stderr.contains("so this is plain Python"), "{result:?}");
 }
 
 #[tokio::test]

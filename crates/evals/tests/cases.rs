@@ -270,6 +270,38 @@ async fn a_case_alone_ends_as_it_would_among_others() {
     }
 }
 
+/// Its turn is over when it has answered: what it does then would be at the cost of others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_stays_after_its_answer_is_ended() {
+    let code = "import os\ndef stay(code):\n    while True: pass\nos._exit = stay\ndef f(): return 1";
+    let result = judged(&judge(), &json!({"code": code, "entry": "f", "cases": [{"args": [], "expected": 1}]})).await;
+    assert!(result.all_passed, "{result:?}");
+    assert!(result.usage.cpu_ms < 600.0, "{result:?}");
+}
+
+/// Each case is a fork that is spared some of what forks do; its own forks are spared nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_in_a_case_knows_that_it_has_one_thread() {
+    let code = r"
+import os, threading
+def f():
+    held = threading.Event()
+    thread = threading.Thread(target=held.wait)
+    thread.start()
+    reads, writes = os.pipe()
+    if os.fork() == 0:
+        os.write(writes, str(threading.active_count()).encode())
+        os._exit(0)
+    counted = [threading.active_count(), int(os.read(reads, 9))]
+    held.set()
+    thread.join()
+    return counted
+";
+    let case = json!({"args": [], "expected": [2, 1]});
+    let result = judged(&judge(), &json!({"code": code, "entry": "f", "cases": [case, case]})).await;
+    assert!(result.all_passed, "{result:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn setup_is_code_like_other_code() {
     let case = json!({"args": [3], "expected": 6});

@@ -25,14 +25,17 @@ pub(super) enum Interrupt {
 }
 
 /// Reads the driver from standard input, and nothing beyond it. No module of the user's is in its way. Nothing of what is
-/// imported becomes garbage, so that nobody looks for any until all is there.
+/// imported becomes garbage, so that nobody looks for any until all is there. The part before the form feed imports, while
+/// a process beside it compiles the rest.
 const PYTHON_BOOT: &str = "import gc,os,sys
 gc.disable()
 sys.path[:]=[p for p in sys.path if p]
 n=int(sys.argv[1])
 s=b''
 while len(s)<n:s+=os.read(0,n-len(s))or sys.exit(1)
-exec(compile(s,'<saggar>','exec'))";
+s,_,REST=s.partition(b'\\f')
+exec(compile(s,'<saggar>','exec'))
+exec(DRIVER())";
 
 /// Gives Node's outputs names, by which the driver can read them: Node makes no pipes. Then reads the driver, as above.
 const NODE_LAUNCH: &str = "d=$(mktemp -d)&&mkfifo \"$d/1\" \"$d/2\"&&\
@@ -46,11 +49,14 @@ const DRIVERS: &[Driver] = &[
         program: "python",
         argv: &["{program}", "-u", "-B", "-c", PYTHON_BOOT, "{length}"],
         source: concat!(
+            include_str!("../language/driver/beside.py"),
+            include_str!("../language/driver/session/python/begin.py"),
+            include_str!("../language/driver/session/python/later.py"),
+            "\x0c",
             include_str!("../language/driver/session/python/wire.py"),
             include_str!("../language/driver/session/python/interrupt.py"),
             include_str!("../language/driver/session/python/show.py"),
             include_str!("../language/driver/session/python/plain.py"),
-            include_str!("../language/driver/session/python/later.py"),
             include_str!("../language/driver/session/python/rich.py"),
             include_str!("../language/driver/session/python/e2b.py"),
             include_str!("../language/driver/session/python/main.py"),
@@ -62,6 +68,9 @@ const DRIVERS: &[Driver] = &[
         program: "python",
         argv: &["{program}", "-u", "-B", "-c", PYTHON_BOOT, "{length}"],
         source: concat!(
+            include_str!("../language/driver/beside.py"),
+            include_str!("../language/driver/session/python/begin.py"),
+            "\x0c",
             include_str!("../language/driver/session/python/wire.py"),
             include_str!("../language/driver/session/python/interrupt.py"),
             include_str!("../language/driver/session/python/show.py"),

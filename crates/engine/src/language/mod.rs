@@ -20,7 +20,7 @@ pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
     [
         (recipe::PYTHON_DRIVER, include_str!("driver/python.py")),
         ("/opt/saggar/python-record.py", include_str!("driver/python-record.py")),
-        ("/opt/saggar/python-worker.py", include_str!("driver/python-worker.py")),
+        ("/opt/saggar/python-worker.py", WORKER),
         (recipe::NODE_DRIVER, include_str!("driver/node.cjs")),
         (recipe::NODE_WORKER, include_str!("driver/node-worker.cjs")),
         (recipe::PYTHON_JUDGE, JUDGE),
@@ -29,9 +29,14 @@ pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
     .into_iter()
 }
 
+/// What a zygote runs.
+const WORKER: &str =
+    concat!(include_str!("driver/python-worker.py"), include_str!("driver/beside.py"), include_str!("driver/calm.py"),);
+
 /// The judge's harness for Python: one file in the sandbox, in parts here.
 const JUDGE: &str = concat!(
     include_str!("driver/judge/values.py"),
+    include_str!("driver/calm.py"),
     include_str!("driver/judge/cases.py"),
     include_str!("driver/judge/candidate.py"),
     include_str!("driver/judge/tests.py"),

@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::future::{poll_fn, ready};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use types::{ErrorBody, ErrorCode};
 
@@ -126,8 +129,8 @@ pub async fn batch(
                     told.bytes += bytes;
                     continue;
                 }
-                let (judge, gate) = (Arc::clone(&judge), Arc::clone(&gate));
-                let judged = tokio::spawn(async move { judge_line(&judge, &gate, &line).await });
+                let (judge, gate, place) = (Arc::clone(&judge), Arc::clone(&gate), place(&gate).await);
+                let judged = tokio::spawn(async move { Box::pin(judge_line(&judge, &gate, place, &line)).await });
                 under_way.push_back((bytes, Judging(judged)));
             },
             line = first(&mut under_way), if !under_way.is_empty() => {
@@ -228,7 +231,7 @@ fn skip_line(reader: &mut impl BufRead) -> u64 {
     }
 }
 
-async fn judge_line(judge: &Judge, gate: &Arc<Semaphore>, line: &Read1) -> Line {
+async fn judge_line(judge: &Judge, gate: &Arc<Semaphore>, place: Place, line: &Read1) -> Line {
     let wrong = |why: &str| ErrorBody {
         code: ErrorCode::InvalidRequest,
         message: why.to_owned(),
@@ -236,7 +239,7 @@ async fn judge_line(judge: &Judge, gate: &Arc<Semaphore>, line: &Read1) -> Line 
     };
     let (task_id, judged) = match &line.text {
         Err(why) => (serde_json::Value::Null, Err(wrong(why))),
-        Ok(text) => (name_of(text), judge_text(judge, gate, text).await.map_err(|error| error.body())),
+        Ok(text) => (name_of(text), judge_text(judge, gate, place, text).await.map_err(|error| error.body())),
     };
     let (text, found) = match judged {
         Ok(judged) => {
@@ -257,10 +260,23 @@ struct Failed<'a> {
     error: &'a ErrorBody,
 }
 
-async fn judge_text(judge: &Judge, gate: &Arc<Semaphore>, text: &str) -> Result<Judged, JudgeError> {
-    let task = Task::from_any(text)?;
+/// A place in the line for a turn, which comes to it.
+type Place = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+
+/// Takes a place at once: lines have their turns in their order, whichever of them is the first to be woken.
+async fn place(gate: &Arc<Semaphore>) -> Place {
+    let gate = Arc::clone(gate);
     // Never closed.
-    let mut turn = Arc::clone(gate).acquire_owned().await.ok();
+    let mut place: Place = Box::pin(async move { gate.acquire_owned().await.ok() });
+    match poll_fn(|context| Poll::Ready(place.as_mut().poll(context))).await {
+        Poll::Ready(turn) => Box::pin(ready(turn)),
+        Poll::Pending => place,
+    }
+}
+
+async fn judge_text(judge: &Judge, gate: &Arc<Semaphore>, place: Place, text: &str) -> Result<Judged, JudgeError> {
+    let task = Task::from_any(text)?;
+    let mut turn = place.await;
     let task_id = Some(task.task_id.clone().unwrap_or_default());
     loop {
         match judge.judge_as(id_of(text), &task, turn.take()).await {

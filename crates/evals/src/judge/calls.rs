@@ -18,6 +18,8 @@ use super::value::{Value, WireError, short};
 pub(crate) struct Calls<'g> {
     ground: &'g Ground,
     link: Option<Link>,
+    /// A sandbox that has answered and is about to end: nobody waits for that before there is nothing else to do.
+    leaving: Option<Link>,
     number: i64,
     /// Cases that are still to come.
     left: usize,
@@ -36,7 +38,7 @@ struct Told {
 impl<'g> Calls<'g> {
     /// For so many cases.
     pub(crate) fn new(ground: &'g Ground, left: usize) -> Self {
-        Self { ground, link: None, number: 0, left, broken: None }
+        Self { ground, link: None, leaving: None, number: 0, left, broken: None }
     }
 
     /// Judges one case.
@@ -89,8 +91,17 @@ impl<'g> Calls<'g> {
 
     /// Says what the sandbox that is left has cost.
     pub(crate) async fn finish(&mut self) -> Result<(), JudgeError> {
+        self.part().await?;
         if let Some(link) = self.link.take() {
             self.ground.note(&link.finish().await?);
+        }
+        Ok(())
+    }
+
+    /// Says what the sandbox that is leaving has cost.
+    async fn part(&mut self) -> Result<(), JudgeError> {
+        if let Some(link) = self.leaving.take() {
+            self.ground.note(&link.leave().await?);
         }
         Ok(())
     }
@@ -170,13 +181,17 @@ impl<'g> Calls<'g> {
                 Finished::new(Verdict::ExitedEarly, format!("it ended with exit code {code} before it answered"))
             }
         };
-        if told.spent || self.ground.by_cpu() {
+        if self.ground.by_cpu() {
             let result = link.finish().await?;
             self.ground.note(&result);
             // It was just in time to answer, and too late by the clock that counts.
             if let Some(late) = self.ground.too_late(case, &result) {
                 return Ok(late);
             }
+        } else if told.spent {
+            // One at a time: a task of many cases that all leave traces must not hold as many sandboxes.
+            self.part().await?;
+            self.leaving = Some(link);
         } else {
             self.link = Some(link);
         }

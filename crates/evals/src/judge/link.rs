@@ -18,6 +18,8 @@ use super::value::Value;
 const MOST_FRAME: usize = (8 << 20) + 4096;
 /// What may wait to be read. An honest harness says little that was not asked.
 const MOST_WAITING: usize = 4 * MOST_FRAME;
+/// How long one that has answered may take to end by itself.
+const LEAVING_TAKES: Duration = Duration::from_millis(20);
 /// How long the end of a sandbox that was told to end may take.
 const END_TAKES: Duration = Duration::from_secs(10);
 
@@ -103,6 +105,12 @@ impl Link {
     pub(crate) async fn finish(mut self) -> Result<ExecResult, JudgeError> {
         self.orders = None;
         self.ended(Duration::from_secs(1)).await
+    }
+
+    /// The same where nothing depends on how: whoever would stay is ended at once, while others are at work already.
+    pub(crate) async fn leave(mut self) -> Result<ExecResult, JudgeError> {
+        self.orders = None;
+        self.ended(LEAVING_TAKES).await
     }
 
     /// Ends the sandbox now, and says how it ended.

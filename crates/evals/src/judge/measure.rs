@@ -276,6 +276,13 @@ impl Measuring<'_> {
         };
         let lives = carrier.carry(Instant::now() + limit + GRACE).await?;
         let Carrier { answer, mut fault, over, ended: has_ended, .. } = carrier;
+        // Others wait for it; the program's end is for this measurement alone.
+        let lost = if lives {
+            self.evaluators.put(idle);
+            None
+        } else {
+            Some(idle)
+        };
         if let Some(link) = link {
             let result = link.kill().await?;
             self.ground.note(&result);
@@ -285,9 +292,7 @@ impl Measuring<'_> {
                 fault = Some(ended);
             }
         }
-        if lives {
-            self.evaluators.put(idle);
-        } else {
+        if let Some(idle) = lost {
             let ended = self.ground.ended_by(&idle.link.kill().await?);
             if answer.is_none() && matches!(ended.verdict, Verdict::Memory | Verdict::Timeout) {
                 let detail = format!("in the evaluator: {}", ended.detail);

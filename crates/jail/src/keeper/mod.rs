@@ -321,6 +321,16 @@ impl Keeper {
         }
     }
 
+    /// Closing its descriptors is not enough: a process that was forked meanwhile may have them still, and as long as it has,
+    /// each wait would end at once with the news that the sandbox is gone.
+    fn turn_from(&self, sandbox: &Sandbox) {
+        let line = sandbox.worker.as_ref().map(|worker| worker.line.as_fd());
+        for fd in [sandbox.pidfd.as_fd(), sandbox.init.as_fd()].into_iter().chain(line) {
+            // Whoever has hung up is not listened to any more.
+            let _ = epoll::delete(&self.epoll, fd);
+        }
+    }
+
     fn listen(&self, fd: BorrowedFd<'_>, name: u64) -> Result<(), Errno> {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(name), epoll::EventFlags::IN)
     }
@@ -374,6 +384,7 @@ impl Keeper {
     /// Tells the engine how a sandbox ended; nothing of it runs any more.
     fn bury(&mut self, sandbox: Sandbox) -> Result<(), Errno> {
         let id = sandbox.id;
+        self.turn_from(&sandbox);
         let (end, cost, layers, remains, network) = sandbox.finish();
         let told = self.engine.send(&FromKeeper::Ended { id, end, cost, layers }, &[]);
         if let (Some(networks), Some(network)) = (&mut self.networks, network) {

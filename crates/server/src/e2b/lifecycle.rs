@@ -58,6 +58,7 @@ pub(super) fn spec(shared: &Shared, wanted: &Wanted, origin: Origin) -> SessionS
         limits: LimitsSpec {
             wall_ms: Some(shared.engine.longest().as_secs_f64() * 1e3),
             output_kb: Some(OUTPUT_KB.min(most_kb)),
+            cpus: Some(f64::from(settings.cpus).min(shared.engine.most_cpus())),
             ..LimitsSpec::default()
         },
         network: if wanted.internet == Some(false) { Network::None } else { settings.network },

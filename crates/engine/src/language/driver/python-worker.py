@@ -26,23 +26,20 @@ def become_worker(modules, prepared):
     usual = set(sys.modules)
     # A program's own modules come first for itself; while we import there is nothing of anybody's in /work.
     sys.path[0] = "/work"
-    coming = {module: compiled_beside(module) for module in modules if "/" in module}
+    coming = {module: compiled_beside(module, opener(module)) for module in modules if "/" in module}
     for module in modules:
-        try:
-            if "/" in module:
-                prepared[module] = harness(module, coming.pop(module)())
-            else:
-                __import__(module)
-        except BaseException as error:
-            sys.stderr.write(f"cannot preload {module}: {error}\n")
-    for module in set(sys.modules) - usual:
-        EARLY.setdefault(module.partition(".")[0], []).append(module)
+        if module not in coming:
+            attempt_preload(module, lambda: __import__(module))
     gc.collect()
     gc.freeze()
-    gc.enable()
-    # Often enough that the interpreter has adapted its code before it is shared.
+    # Often enough that the interpreter has adapted its code before it is shared, and while harnesses are still compiled.
     for _ in range(20):
         warm_up(gc, os)
+    for module, code in coming.items():
+        attempt_preload(module, lambda: prepared.update({module: harness(module, code())}))
+    gc.enable()
+    for module in set(sys.modules) - usual:
+        EARLY.setdefault(module.partition(".")[0], []).append(module)
     order = bytearray(1 << 18)
     KNOWN.update(id(module) for module in sys.modules.values())
     # For the imports alone; a run has its own.
@@ -81,6 +78,13 @@ def become_worker(modules, prepared):
             sys.modules.pop(name, None)
 
 
+def attempt_preload(module, step):
+    try:
+        step()
+    except BaseException as error:
+        sys.stderr.write(f"cannot preload {module}: {error}\n")
+
+
 def change_environment(environment, words):
     environment.clear()
     for word in words:
@@ -92,48 +96,8 @@ def change_environment(environment, words):
         time.tzset()
 
 
-def calm_threading():
-    """Spares workers what `threading` does after each fork to forget other threads: a zygote has none. Gives what makes
-    it remember; from 3.13 on it does other things too, and is left alone."""
-    hook = getattr(sys.modules.get("threading"), "_after_fork", None)
-    if hook is None or sys.version_info >= (3, 13):
-        return lambda: None
-    kept, hook.__code__ = hook.__code__, nothing.__code__
-
-    def wake():
-        hook.__code__ = kept
-
-    return wake
-
-
-def nothing():
-    pass
-
-
-def compiled_beside(path):
-    """Compiles a file in another process, while this one goes on to import. Gives what waits for the code.
-
-    That is not for the time alone: what a compiler leaves behind in memory would be copied with every fork."""
-    import marshal, os
-
-    reads, writes = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(reads)
-            with open(path, "rb") as file, open(writes, "wb") as out:
-                marshal.dump(compile(file.read(), path, "exec", dont_inherit=True), out)
-        finally:
-            os._exit(0)
-    os.close(writes)
-
-    def code():
-        with open(reads, "rb") as file:
-            written = file.read()
-        os.waitpid(pid, 0)
-        return marshal.loads(written)
-
-    return code
+def opener(path):
+    return lambda: open(path, "rb").read()
 
 
 def harness(path, code):

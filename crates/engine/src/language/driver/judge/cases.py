@@ -148,9 +148,9 @@ UNREAD = []
 
 
 class Child:
-    """One use of the program, in a process of its own."""
+    """One use of the program, in a process of its own, which begins with `wake`."""
 
-    def __init__(self, work):
+    def __init__(self, wake, work):
         reads, writes = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -158,6 +158,7 @@ class Child:
             try:
                 os.close(reads)
                 os.setsid()
+                wake()
                 put_all(writes, packed(work()))
                 status = len(UNREAD[:1])
             finally:
@@ -281,7 +282,7 @@ def judge_cases(channel, program, entry):
 
 def serve(channel, work, before=lambda: None, secret=None):
     """Forks for each order but the last, after which nothing is needed of this process."""
-    clean = None
+    clean, wake = None, nothing
     while True:
         order = channel.read()
         if order is None:
@@ -293,14 +294,15 @@ def serve(channel, work, before=lambda: None, secret=None):
             order = order[1:]
         number, seconds, last, *words = order
         if last:
+            wake()
             answer = packed(work(*words))
             ended = ("ended", number, False, 0, 0.0, True)
             channel.put(marshal.dumps(("answer", number), 2), answer, marshal.dumps(ended, 2))
             return
         if clean is None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            clean = traces()
-        answer, late, status, cpu = Child(lambda: before() or work(*words)).wait(seconds)
+            clean, wake = traces(), calm_threading()
+        answer, late, status, cpu = Child(wake, lambda: before() or work(*words)).wait(seconds)
         spent = traces() != clean
         told = [marshal.dumps(("answer", number), 2), answer] if not late and answer else []
         channel.put(*told, marshal.dumps(("ended", number, late, status, cpu, spent), 2))

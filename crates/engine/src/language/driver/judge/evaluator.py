@@ -11,6 +11,8 @@ if "saggar_judge" not in _sys.modules:
     _spec.loader.exec_module(_sys.modules["saggar_judge"])
 _sys.modules["saggar_judge"].stand_in(globals())
 '''
+# Where it lies.
+STANDS = "/tmp/saggar-program/program.py"
 # How processes that an evaluator starts find the way to what is measured.
 ADDRESS = "SAGGAR_CANDIDATE"
 
@@ -175,6 +177,28 @@ def connect(peer, line):
                 peer.send(*reply)
 
 
+def load_directly(path):
+    """Has modules at `path` filled from what stands for the program, as its file would do it. Most evaluators load it by
+    name: reading, checking and decoding the file would take longer than many a program."""
+    import importlib.machinery, importlib.util
+
+    class Loader(importlib.machinery.SourceFileLoader):
+        def is_package(self, name):
+            return False
+
+        def exec_module(self, module):
+            stand_in(module.__dict__)
+
+    real = importlib.util.spec_from_file_location
+
+    def spec_from_file_location(name, location=None, **options):
+        if location == path and not options:
+            options["loader"] = Loader(name, path)
+        return real(name, location, **options)
+
+    importlib.util.spec_from_file_location = spec_from_file_location
+
+
 class EvaluationResult:
     """Numbers, and texts about them, in the form that evaluators of OpenEvolve return."""
 
@@ -195,6 +219,7 @@ def load_evaluator(path, functions):
     import importlib.util, threading, _socket, _thread
 
     await_starts()
+    load_directly(STANDS)
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     try:
@@ -223,9 +248,8 @@ def load_evaluator(path, functions):
 
 def judge_evaluator(channel, module, secret, functions):
     """Measures programs, each in a process of its own."""
-    folder = "/tmp/saggar-program"
+    path, folder = STANDS, os.path.dirname(STANDS)
     os.mkdir(folder)
-    path = f"{folder}/program.py"
     with open(path, "w", encoding="utf-8") as file:
         file.write(STAND_IN)
     rehearse_loading(path)

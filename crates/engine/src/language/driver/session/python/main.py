@@ -27,6 +27,7 @@ def main():
     # A program's own modules are found where it is, from now on.
     sys.path.insert(0, "")
     place = Place()
+    os.waitpid(WIRES.between, 0)
     # What is there now stays.
     gc.freeze()
     gc.enable()

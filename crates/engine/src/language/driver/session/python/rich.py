@@ -2,9 +2,6 @@
 
 def rich():
     """IPython's own shell, where it is installed: its magics, its tracebacks, its display."""
-    # A tenth of the time until the first cell.
-    later("pathlib", "urllib.parse", "quote_from_bytes")
-    later("traitlets.config.application", "logging.config", "dictConfig", "logging.handlers")
     from IPython.core.compilerop import CachingCompiler
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher

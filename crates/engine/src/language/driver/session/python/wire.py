@@ -5,10 +5,6 @@ The process that runs the user's code has one thread and no reader in it. What i
 Python, by C or by a child, is read by a second process, the pump, which also passes our own events on. So output is
 streamed while code runs that never lets go of the interpreter, and is not lost when the process dies.
 """
-# All that is ever needed, now: later a module of the user's could have the same name.
-import __future__, ast, binascii, builtins, codecs, fcntl, gc, importlib.machinery, importlib.util, io, json, linecache, os
-import select, signal, site, struct, subprocess, sys, termios, textwrap, traceback, warnings, _thread
-
 OWN_FILE = "<saggar>"
 OWN_MODULE = sys.modules["__main__"]  # It stays alive, though its name is given to the user's.
 PID = os.getpid()
@@ -27,14 +23,14 @@ class Wires:
         keep = lambda fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64)
         self.commands, answers = keep(0), keep(1)
         out, err, events, heard = os.pipe(), os.pipe(), os.pipe(), os.pipe()
-        if os.fork() == 0:
+        self.between = os.fork()
+        if self.between == 0:
             # Twice, so that it is no child of the user's: nobody waits for it by mistake.
             if os.fork() == 0:
                 for fd in (0, 1, self.commands, out[1], err[1], events[1], heard[0]):
                     os.close(fd)
                 pump(out[0], err[0], events[0], heard[1], answers)
             os._exit(0)
-        os.wait()
         self.out, self.err, self.events, self.heard = keep(out[1]), keep(err[1]), keep(events[1]), keep(heard[0])
         for fd in (*out, *err, *events, *heard, answers):
             os.close(fd)
