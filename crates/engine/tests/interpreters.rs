@@ -403,9 +403,66 @@ async fn an_ipython_that_talks_and_breaks_leaves_plain_python() {
     std::fs::write(&program, words).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let python = begin("python", program.to_str().unwrap(), &place).await;
-    let result = run(&python, "6 * 7").await;
-    assert_eq!(value(&result), Some("42"));
-    assert!(result.run.stderr.contains("so this is plain Python"), "{result:?}");
+    assert_eq!(value(&run(&python, "x = 6\nx * 7").await), Some("42"));
+    let result = run(&python, "!echo $((x))\n[x]").await;
+    assert_eq!(value(&result), Some("[6]"));
+    let told = result.run.stderr + &run(&python, "x").await.run.stderr;
+    assert!(told.contains("so this is plain Python"), "{told:?}");
+}
+
+/// Whether it ran before IPython was there or in it, the first cell is one of IPython's.
+#[tokio::test]
+async fn the_first_cell_is_ipythons_wherever_it_ran() {
+    for (first, shown) in
+        [("x = 3\nx + 1", "4"), ("import json\nx = 3\n[json.dumps(x)]", "['3']"), ("x = 3\n'a' * x", "'aaa'")]
+    {
+        let python = begin("python", &ipython(), &folder("first")).await;
+        let result = run(&python, first).await;
+        assert_eq!((value(&result), result.execution_count), (Some(shown), 1), "{first}: {result:?}");
+        let result = run(&python, "_ is Out[1] is _1, len(In[1]), x").await;
+        let expected = format!("(True, {}, 3)", first.len());
+        assert_eq!((value(&result), result.execution_count), (Some(expected.as_str()), 2), "{first}");
+    }
+    let python = begin("python", &ipython(), &folder("first-error")).await;
+    let failed = run(&python, "def f(x):\n    return 1 / x\nf(0)").await;
+    let exception = failed.run.exception.unwrap();
+    assert_eq!((exception.kind.as_str(), exception.line), ("ZeroDivisionError", Some(2)), "{exception:?}");
+    for words in ["Cell In[1], line 3", "----> 3 f(0)", "----> 2     return 1 / x"] {
+        assert!(exception.traceback.contains(words), "{exception:?}");
+    }
+    assert!(!exception.traceback.contains("saggar"), "{exception:?}");
+    assert_eq!(value(&run(&python, "f(2), get_ipython().execution_count > 1").await), Some("(0.5, True)"));
+    let left = run(&begin("python", &ipython(), &folder("first-exit")).await, "raise SystemExit(3)").await;
+    assert_eq!(left.run.outcome, Outcome::Exited { code: 3 });
+}
+
+/// What takes longest to be there is not waited for by cells that know nothing of it.
+#[tokio::test]
+async fn the_first_cell_does_not_wait_for_ipython() {
+    // On a busy machine there may be time for it.
+    for _ in 0..20 {
+        let python = begin("python", &ipython(), &folder("early")).await;
+        let there = "import sys\n'traitlets' in sys.modules";
+        let first = run(&python, there).await;
+        assert_eq!(value(&run(&python, there).await), Some("True"));
+        if value(&first) == Some("False") {
+            return;
+        }
+    }
+    panic!("it was there before each of twenty first cells");
+}
+
+/// Python's own modules are those that IPython would have brought.
+#[tokio::test]
+async fn the_first_cell_finds_modules_as_any_other() {
+    let place = folder("first-own");
+    let python = begin("python", &ipython(), &place).await;
+    let own = "import json\nopen('urllib.py', 'w').write('1 / 0')\nimport pathlib\npathlib.Path('/a').as_uri()";
+    assert_eq!(value(&run(&python, own).await), Some("'file:///a'"));
+    let place = folder("first-theirs");
+    std::fs::write(place.join("sched.py"), "answer = 42").unwrap();
+    let python = begin("python", &ipython(), &place).await;
+    assert_eq!(value(&run(&python, "import sched\nsched.answer").await), Some("42"));
 }
 
 #[tokio::test]

@@ -90,6 +90,18 @@ const HOSTILE: &[(&str, &str)] = &[
         "floods whoever measures it",
         "import os, marshal\ndef f():\n    b = marshal.dumps(('ok', [b'x' * 1000000], []), 2)\n    for fd in (201, 1):\n        for _ in range(100):\n            try: os.write(fd, len(b).to_bytes(4, 'little') + b)\n            except OSError: break\n    return [9.0]\n",
     ),
+    (
+        "has a name that is no key",
+        "import marshal\nreal = marshal.dumps\ndef dumps(words, *rest):\n    if type(words) is tuple and words and words[0] == 'names':\n        return b'(\\3\\0\\0\\0' + real('names', 2) + b'{' + real('f', 2) + b'{[\\0\\0\\0\\0N00N'\n    return real(words, *rest)\nmarshal.dumps = dumps\ndef f():\n    return [9.0]\n",
+    ),
+    (
+        "has whoever measures it reckon for hours, and goes on talking",
+        "import os, marshal, time\ndef put(*words):\n    b = marshal.dumps(words, 2)\n    b = len(b).to_bytes(4, 'little') + b\n    while b: b = b[os.write(201, b):]\ndef big(): return int.from_bytes(os.urandom(2_500_000), 'little') | 1\ndef f():\n    put('do', 0, 'call', [(..., 'fraction', big(), big())], {})\n    for _ in range(30): put('do', 0, 'call', [b'x' * 300_000], {})\n    time.sleep(3600)\n",
+    ),
+    (
+        "says that it is a function of Python's own",
+        "import marshal\nreal = marshal.dumps\ndef dumps(words, *rest):\n    if type(words) is tuple and words and words[0] == 'names':\n        words[1]['f'] = (..., 'import', 'decimal', 'getcontext')\n    return real(words, *rest)\nmarshal.dumps = dumps\n",
+    ),
     ("is no number", "def f():\n    return [float('nan'), 0.5, float('inf')]\n"),
     ("leaves", "import os\ndef f():\n    os._exit(0)\n"),
     ("leaves at once", "import sys\nsys.exit(0)\n"),
@@ -101,12 +113,65 @@ const HOSTILE: &[(&str, &str)] = &[
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_program_gets_a_number_that_its_answers_do_not_earn() {
     let judge = judge();
-    assert_eq!(score(&measured(&judge, EVALUATOR, HONEST).await), 1.0);
-    for (name, code) in HOSTILE {
-        let cheated = measured(&judge, EVALUATOR, code).await;
-        assert_eq!(score(&cheated), 0.0, "{name}: {cheated:?}");
-        let next = measured(&judge, EVALUATOR, HONEST).await;
-        assert_eq!((score(&next), next.verdict, next.trust), (1.0, Verdict::Pass, Trust::Separate), "after {name}");
+    // One that has nothing to remember with measures all of them in one process.
+    for source in [EVALUATOR, &format!("{EVALUATOR}\nSEEN = []\n")] {
+        assert_eq!(score(&measured(&judge, source, HONEST).await), 1.0);
+        for (name, code) in HOSTILE {
+            let cheated = measured(&judge, source, code).await;
+            assert_eq!(score(&cheated), 0.0, "{name}: {cheated:?}");
+            let next = measured(&judge, source, HONEST).await;
+            assert_eq!((score(&next), next.verdict, next.trust), (1.0, Verdict::Pass, Trust::Separate), "after {name}");
+        }
+    }
+}
+
+/// Names that a program claims for functions of the standard library lead to its own sandbox, or nowhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_programs_choice_runs_beside_its_evaluator() {
+    let judge = judge();
+    let source = "import importlib.util\nfrom decimal import Decimal\ndef evaluate(path):\n    spec = importlib.util.spec_from_file_location('program', path)\n    program = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(program)\n    try:\n        points = program.improve(program.start())\n        total = sum(points)\n        right = total if all(0 <= point <= 1 for point in points) else 0.0\n    except Exception:\n        right = 0.0\n    return {'combined_score': right, 'third': float(Decimal(1) / Decimal(3))}\n";
+    let forged = |words: &str| {
+        format!(
+            "import marshal\nreal = marshal.dumps\ndef dumps(words, *rest):\n    if type(words) is tuple and words and words[0] == 'names':\n        words[1].update({{{words}}})\n    return real(words, *rest)\nmarshal.dumps = dumps\ndef start(): return [99.0] * 3\n"
+        )
+    };
+    let honest =
+        "from operator import itemgetter\ndef start(): return [0.5, 0.5]\ndef improve(points): return points\n";
+    let alone = measured(&judge, source, honest).await;
+    assert_eq!(score(&alone), 1.0);
+    for words in [
+        "'improve': (..., 'import', 'itertools', 'chain')",
+        "'start': (..., 'import', 'decimal', 'Context'), 'improve': (..., 'import', 'decimal', 'setcontext')",
+        "'improve': (..., 'module', 'random')",
+    ] {
+        assert_eq!(score(&measured(&judge, source, &forged(words)).await), 0.0, "{words}");
+        assert_eq!(measured(&judge, source, honest).await, alone, "after {words}");
+    }
+    // One that is there in earnest is called where it is.
+    let library = "from math import floor as improve\ndef start(): return 1\n";
+    let told = measured(
+        &judge,
+        &source.replace("sum(points)", "points").replace("all(0 <= point <= 1 for point in points)", "True"),
+        library,
+    )
+    .await;
+    assert_eq!(score(&told), 1.0, "{told:?}");
+}
+
+/// What was measured before has no say, whatever an evaluator would remember of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_measurement_sees_the_one_before() {
+    let judge = judge();
+    let seen = format!("{EVALUATOR}\nSEEN = []\ndef score(numbers):\n    SEEN.append(numbers)\n    return len(SEEN)\n");
+    // Names of the first are none of the second's; nor is what it did to what it was given.
+    let lent = "import importlib.util\nWORDS = (1, 2)\ndef evaluate(path):\n    spec = importlib.util.spec_from_file_location('program', path)\n    program = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(program)\n    lent = [1, 2]\n    program.f(lent, WORDS)\n    return {'combined_score': len(lent) + sum(WORDS), 'has_g': hasattr(program, 'g')}\n";
+    let (with_g, without) = ("def g(): pass\ndef f(lent, words): lent.append(words)\n", "def f(lent, words): pass\n");
+    for _ in 0..3 {
+        assert_eq!(score(&measured(&judge, &seen, HONEST).await), 1.0);
+        for (code, expected, has_g) in [(with_g, 6.0, 1.0), (without, 5.0, 0.0)] {
+            let told = measured(&judge, lent, code).await;
+            assert_eq!((score(&told), told.numbers["has_g"]), (expected, has_g), "{code}: {told:?}");
+        }
     }
 }
 

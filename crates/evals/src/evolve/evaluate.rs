@@ -59,6 +59,12 @@ impl Evaluating {
         Ok(Evaluation { spread, ..tries.swap_remove(middle) })
     }
 
+    /// The same, by an evaluator that has seen no other program.
+    pub(crate) async fn evaluate_afresh(&self, code: &str) -> Result<Evaluation, EvolveError> {
+        self.judge.dismiss_evaluators();
+        self.evaluate(code).await
+    }
+
     async fn once(&self, code: &str) -> Result<Evaluation, EvolveError> {
         match &self.how {
             How::Cases(task) => Ok(by_cases(&Box::pin(self.judge.judge(&self.filled(task, code)?)).await?)),

@@ -447,7 +447,7 @@ impl Inner {
     /// The best program once more, in sandboxes that no other was in.
     async fn last_word(&self, best: Option<String>) -> Result<Option<Evaluation>, EvolveError> {
         match best {
-            Some(code) => self.evaluating.evaluate(&code).await.map(Some),
+            Some(code) => self.evaluating.evaluate_afresh(&code).await.map(Some),
             None => Ok(None),
         }
     }

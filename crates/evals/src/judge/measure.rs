@@ -12,11 +12,12 @@ use std::time::Duration;
 use engine::Delivery;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
-use types::{ExecRequest, FileContent, InputFile, Policy, RelPath, Source};
+use types::{ExecRequest, FileContent, InputFile, LimitsSpec, Policy, RelPath, Source};
 
 use super::Judge;
 use super::calls::{load, names};
 use super::error::JudgeError;
+use super::forgets::forgets;
 use super::ground::{GRACE, Ground};
 use super::link::{Heard, Link};
 use super::relay::{Said, Turns, died, said};
@@ -78,6 +79,8 @@ struct Idle {
     request: ExecRequest,
     /// Whether it has said that it can begin.
     is_loaded: bool,
+    /// Whether it measures in its own process, which nothing changes.
+    forgets: bool,
     /// What its orders begin with.
     secret: String,
     since: Instant,
@@ -121,6 +124,10 @@ impl Evaluators {
         Some(idle.swap_remove(index))
     }
 
+    fn dismiss(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn put(&self, one: Idle) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MOST_IDLE {
@@ -140,6 +147,11 @@ impl Judge {
             Err(error) if error.is_infrastructure() => Box::pin(self.measure_once(task, evaluator)).await,
             other => other,
         }
+    }
+
+    /// Whatever is measured from here on is measured by evaluators that have measured nothing yet.
+    pub fn dismiss_evaluators(&self) {
+        self.evaluators.dismiss();
     }
 
     async fn measure_once(&self, task: Task, evaluator: &Evaluator) -> Result<Measured, JudgeError> {
@@ -182,7 +194,9 @@ impl Measuring<'_> {
 
     /// The evaluator's sandbox. Nothing that is measured is in it.
     fn request(&self) -> ExecRequest {
-        let mut request = self.ground.harnessed(self.ground.sandbox(Duration::from_hours(1)));
+        // It serves many programs: what they cost it is none of the next one's.
+        let limits = LimitsSpec { cpu_ms: None, ..self.ground.sandbox(Duration::from_hours(1)) };
+        let mut request = self.ground.harnessed(limits);
         request.language = Some("python".to_owned());
         request.code = Some(Source(self.evaluator.source.clone().into_bytes()));
         request.file_name = RelPath::new("evaluator.py").ok();
@@ -193,7 +207,10 @@ impl Measuring<'_> {
     async fn open(&self, request: ExecRequest) -> Idle {
         let link = Link::open(&self.ground.engine, &self.ground.caller, request.clone());
         let secret = engine::new_id("order");
-        let mut order = vec![Value::text("evaluate"), Value::text(&secret)];
+        // A module beside it may keep what it does not.
+        let is_alone = !request.files.iter().any(|file| is_code(file.path.as_str()));
+        let forgets = self.ground.is_python() && is_alone && forgets(&self.evaluator.source);
+        let mut order = vec![Value::text("evaluate"), Value::text(&secret), Value::Bool(forgets)];
         order.extend(self.evaluator.functions.iter().map(Value::text));
         link.send(order).await;
         Idle {
@@ -201,6 +218,7 @@ impl Measuring<'_> {
             evaluator: self.evaluator.clone(),
             request,
             is_loaded: false,
+            forgets,
             secret,
             since: Instant::now(),
             _alive: Arc::clone(&self.evaluators.alive),
@@ -232,7 +250,8 @@ impl Measuring<'_> {
 
     /// The program's sandbox, loaded, and what it has to offer.
     async fn program(&self) -> Result<Result<(Link, Value), Finished>, JudgeError> {
-        let order = vec![Value::text("candidate"), Value::text(&self.ground.task.setup), Value::text("")];
+        let shares = Value::Bool(false);
+        let order = vec![Value::text("candidate"), Value::text(&self.ground.task.setup), Value::text(""), shares];
         let wall = self.ground.limits.wall;
         let mut link = match load(self.ground, self.ground.sandbox(wall * 2 + GRACE), vec![order]).await? {
             Ok(link) => link,
@@ -254,6 +273,8 @@ impl Measuring<'_> {
 
     async fn measure(&self, mut idle: Idle, program: Option<(Link, Value)>) -> Result<Measured, JudgeError> {
         let limit = self.ground.limits.wall;
+        // One that forks ends its forks itself, in time.
+        let patience = if idle.forgets { limit } else { limit + GRACE };
         let number = super::unguessable();
         let order = |last: bool| vec![Value::int(number), Value::Float(limit.as_secs_f64()), Value::Bool(last)];
         let mut words = vec![Value::text(&idle.secret)];
@@ -274,7 +295,15 @@ impl Measuring<'_> {
             ended: false,
             turns: Turns::default(),
         };
-        let lives = carrier.carry(Instant::now() + limit + GRACE).await?;
+        let deadline = Instant::now() + patience;
+        // Words for somebody who does not read are not waited for either.
+        let lives = match timeout_at(deadline + GRACE, carrier.carry(deadline)).await {
+            Ok(lives) => lives?,
+            Err(_) => {
+                carrier.fault.get_or_insert(Finished::new(Verdict::Timeout, "it did not end in time"));
+                false
+            }
+        };
         let Carrier { answer, mut fault, over, ended: has_ended, .. } = carrier;
         // Others wait for it; the program's end is for this measurement alone.
         let lost = if lives {
@@ -448,6 +477,11 @@ impl Carrier<'_> {
         self.turns.give_up();
         self.evaluator.send(vec![Value::text("gone")]).await;
     }
+}
+
+/// Whether Python could load a file of this name.
+fn is_code(name: &str) -> bool {
+    [".py", ".pyc", ".so", ".zip", ".pth"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// An end without numbers.

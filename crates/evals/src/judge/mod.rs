@@ -8,6 +8,7 @@ mod compare;
 mod error;
 mod extract;
 mod feedback;
+mod forgets;
 mod formats;
 mod ground;
 mod link;

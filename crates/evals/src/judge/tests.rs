@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use types::{ExecRequest, ExecResult, Policy, Source};
 
 use super::calls::{load, names, raised};
@@ -152,7 +152,13 @@ impl<'g> Tests<'g> {
             ended: false,
             turns: Turns::default(),
         };
-        let (tester_lives, candidate_lives) = relay.carry(start + limit + GRACE).await;
+        let deadline = start + limit + GRACE;
+        // Words for somebody who does not read are not waited for either.
+        let carried = timeout_at(deadline + GRACE, relay.carry(deadline)).await;
+        let (tester_lives, candidate_lives) = carried.unwrap_or_else(|_| {
+            relay.fault.get_or_insert(Finished::new(Verdict::Timeout, "it did not end in time"));
+            (false, false)
+        });
         let Relay { verdict, mut fault, over, ended, .. } = relay;
         let wall_ms = milliseconds(start.elapsed());
         let mut memory = None;

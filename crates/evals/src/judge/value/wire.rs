@@ -77,8 +77,8 @@ impl<'a> Reader<'a> {
             b'u' | b't' | b'a' | b'A' => self.text()?,
             b'(' => tagged(self.items(depth)?),
             b'[' => Value::List(self.items(depth)?),
-            b'<' => Value::Set(self.items(depth)?),
-            b'>' => Value::FrozenSet(self.items(depth)?),
+            b'<' => Value::Set(self.members(depth)?),
+            b'>' => Value::FrozenSet(self.members(depth)?),
             b'{' => self.dict(depth)?,
             _ => return Err(WireError::Kind),
         }))
@@ -124,12 +124,30 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| self.value(depth + 1)?.ok_or(WireError::Kind)).collect()
     }
 
+    /// Members of a set.
+    fn members(&mut self, depth: usize) -> Result<Vec<Value>, WireError> {
+        let items = self.items(depth)?;
+        if items.iter().all(can_be_key) { Ok(items) } else { Err(WireError::Kind) }
+    }
+
     fn dict(&mut self, depth: usize) -> Result<Value, WireError> {
         let mut pairs = Vec::new();
         while let Some(key) = self.value(depth + 1)? {
+            if !can_be_key(&key) {
+                return Err(WireError::Kind);
+            }
             pairs.push((key, self.value(depth + 1)?.ok_or(WireError::Kind)?));
         }
         Ok(Value::Dict(pairs))
+    }
+}
+
+/// Whether Python would take it for a key. No Python has written one that it would not; one that reads it again would raise.
+fn can_be_key(value: &Value) -> bool {
+    match value {
+        Value::List(_) | Value::Dict(_) | Value::Set(_) => false,
+        Value::Tuple(items) | Value::Tagged(_, items) => items.iter().all(can_be_key),
+        _ => true,
     }
 }
 

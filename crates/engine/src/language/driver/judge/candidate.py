@@ -327,14 +327,15 @@ COMMON = set(
 MOST_NAMES = 4 << 20
 
 
-def names_of(peer, program):
-    """What tests may call by name, as words for the other side. Which of it they do is not known here."""
+def names_of(peer, program, shares=True):
+    """What tests may call by name, as words for the other side. Which of it they do is not known here. Whether the other side
+    shares the standard library's names with it is."""
     found, room = {}, MOST_NAMES
     for name, value in list(program.names.items()):
         if type(name) is not str or name.startswith("__"):
             continue
         try:
-            words = common(name, value) or encode(value, peer.export)
+            words = (shares and common(name, value)) or encode(value, peer.export)
             room -= len(marshal.dumps(words, 2))
         except (Unsupported, RecursionError, ValueError):
             words = (..., "mine", peer.number(value), peer.class_words(type(value)), "")
@@ -355,10 +356,10 @@ def common(name, value):
     return None
 
 
-def judge_candidate(channel, program, entry):
+def judge_candidate(channel, program, entry, shares=True):
     """Answers for the program what tests ask elsewhere."""
     peer = Peer(channel, program.path)
-    names = names_of(peer, program)
+    names = names_of(peer, program, shares)
     missing = None
     if entry:
         try:

@@ -280,8 +280,8 @@ def judge_cases(channel, program, entry):
     serve(channel, work, channel.close)
 
 
-def serve(channel, work, before=lambda: None, secret=None):
-    """Forks for each order but the last, after which nothing is needed of this process."""
+def serve(channel, work, before=lambda: None, secret=None, stays=False):
+    """Forks for each order but the last, after which nothing is needed of this process; for none where it stays as it is."""
     clean, wake = None, nothing
     while True:
         order = channel.read()
@@ -293,12 +293,17 @@ def serve(channel, work, before=lambda: None, secret=None):
                 os._exit(1)
             order = order[1:]
         number, seconds, last, *words = order
-        if last:
+        if last or stays:
             wake()
             answer = packed(work(*words))
-            ended = ("ended", number, False, 0, 0.0, True)
+            ended = ("ended", number, False, len(UNREAD[:1]), 0.0, last)
             channel.put(marshal.dumps(("answer", number), 2), answer, marshal.dumps(ended, 2))
-            return
+            if last:
+                return
+            # What one has said is let go of before the next is heard.
+            order = words = answer = None
+            gc.collect()
+            continue
         if clean is None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             clean, wake = traces(), calm_threading()

@@ -40,6 +40,10 @@ class Measurer(Tester):
                     self.broken = "a call before this one was given up"
                 raise
 
+    def imported(self, name):
+        # What is measured is run where it is, whatever it was made from.
+        return lambda module, part: None
+
     def remote(self, number, class_words, name):
         # Objects keep their say in what they are; functions are only called.
         self.shared = self.shared or class_words is not None
@@ -246,8 +250,8 @@ def load_evaluator(path, functions):
     return module
 
 
-def judge_evaluator(channel, module, secret, functions):
-    """Measures programs, each in a process of its own."""
+def judge_evaluator(channel, module, secret, forgets, functions):
+    """Measures programs, each in a process of its own unless the evaluator forgets them by itself."""
     path, folder = STANDS, os.path.dirname(STANDS)
     os.mkdir(folder)
     with open(path, "w", encoding="utf-8") as file:
@@ -271,8 +275,12 @@ def judge_evaluator(channel, module, secret, functions):
             return (*measure(module, place, functions, order["thresholds"]), peer.shared)
         except BaseException as error:
             return failed(error, peer)
+        finally:
+            # It is not the next one's to carry.
+            peer.found = None
+            MEASURER.clear()
 
-    serve(channel, work, secret=secret)
+    serve(channel, work, secret=secret, stays=forgets)
 
 
 def rehearse_loading(path):

@@ -16,14 +16,14 @@ def main():
         os._exit(0)
     path = sys.argv[1]
     if mode == "evaluate":
-        secret, *functions = words
+        secret, forgets, *functions = words
         try:
             module = load_evaluator(path, functions)
         except BaseException as error:
             channel.write("raised", *describe(error, path))
             os._exit(0)
         channel.write("loaded")
-        judge_evaluator(channel, module, secret, functions)
+        judge_evaluator(channel, module, secret, forgets, functions)
         os._exit(0)
     setup, *words = words
     try:

@@ -36,8 +36,11 @@ class Tester(Peer):
         """What a test means by a name that the tested program has; None if it means nothing of the program's."""
         if name in COMMON or name in SHORT:
             return whole(SHORT.get(name, name))
-        known = {"module": lambda module: None, "import": lambda module, part: getattr(whole(module), part, None)}
-        return decode(words, {**self.words, **known})
+        return decode(words, {**self.words, "module": lambda module: None, "import": self.imported(name)})
+
+    def imported(self, name):
+        # By no other name: the program says what it likes, and what it means would be run here.
+        return lambda module, part: getattr(whole(module), part, None) if part == name else None
 
     def contains(self, proxy, item):
         # Each item is compared here, where that can be.

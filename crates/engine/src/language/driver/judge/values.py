@@ -6,6 +6,7 @@ whatever it sends is an answer of that program, and only a right value is a righ
 
 A value that marshal has no word for is a tuple that starts with an Ellipsis and a name.
 """
+import gc
 import marshal
 import os
 import select

@@ -33,6 +33,8 @@ def main():
     gc.enable()
     WIRES.tell({"event": "ready", "version": "%d.%d.%d" % sys.version_info[:3], "flavour": kernel.flavour})
     while True:
+        if hasattr(kernel, "whole") and (kernel.count or not WIRES.is_asked()):
+            kernel = kernel.whole()
         LOOP.idle(WIRES.commands)
         order = WIRES.command()
         if order is None:
@@ -56,12 +58,8 @@ def chosen():
     except (ImportError, ValueError):
         found = None
     if found is None:
-        return Plain()
-    try:
-        return rich()
-    except Exception as error:
-        sys.stderr.write(f"IPython is installed and cannot be used, so this is plain Python: {error}\n")
-        return Plain()
+        return Plain(type(sys)("__main__"))
+    return Early()
 
 
 class Place:

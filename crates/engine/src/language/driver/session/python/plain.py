@@ -11,8 +11,7 @@ class Plain:
 
     flavour = "plain"
 
-    def __init__(self):
-        module = type(sys)("__main__")
+    def __init__(self, module):
         self.names = module.__dict__
         self.names.update(__builtins__=builtins, __annotations__={})
         self.count = 0
@@ -27,18 +26,22 @@ class Plain:
         name = CELL.file = f"<cell {self.count}>"
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
         tree = parsed(code, name, self.flags)
-        last = tree.body[-1] if tree.body else None
-        if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
-            # One piece of code, so that all of it runs in the event loop where any of it awaits.
-            target = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
-            tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+        value_of(tree, code)
         try:
             self.execute(compile(tree, name, "exec", flags=self.flags, dont_inherit=True))
         finally:
             value = self.names.pop(VALUE, None)
         if value is not None:
-            builtins._ = value
-            WIRES.tell({"event": "result", "id": CELL.id, "count": self.count, **sendable(bundle_of(value))})
+            self.show(value)
+
+    def show(self, value):
+        builtins._ = value
+        WIRES.tell({"event": "result", "id": CELL.id, "count": self.count, **sendable(bundle_of(value))})
+
+    def adopt(self, code, value):
+        self.count = 1
+        if value is not None and type(value) not in SIMPLE:
+            self.show(value)
 
     def execute(self, code):
         # A `from __future__` holds for the cells to come.
@@ -53,6 +56,15 @@ class Plain:
 
     def report(self, error, trace):
         return "".join(traceback.format_exception(type(error), error, trimmed(trace)))
+
+
+def value_of(tree, code):
+    """Gives the last expression's value a name, if it is to be shown. One piece of code, so that all of it runs in the event
+    loop where any of it awaits."""
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
+        target = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
+        tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
 
 
 def parsed(code, name, flags):

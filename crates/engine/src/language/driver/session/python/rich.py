@@ -1,6 +1,6 @@
 
 
-def rich():
+def rich(module):
     """IPython's own shell, where it is installed: its magics, its tracebacks, its display."""
     from IPython.core.compilerop import CachingCompiler
     from IPython.core.displayhook import DisplayHook
@@ -92,6 +92,19 @@ def rich():
             if error is not None:
                 raise error
 
+        def adopt(self, code, value):
+            """Takes a cell for its first that was run before it was there."""
+            self.compile.cache(code, 1, code)
+            self.history_manager.store_inputs(1, code, code)
+            # Counted before it is run or after, by its version.
+            self.execution_count += 1 - self.displayhook.prompt_count
+            if type(value) in SIMPLE:
+                # Shown already.
+                self.displayhook.update_user_ns(value)
+            elif value is not None:
+                self.displayhook(value)
+            self.execution_count = 2
+
         def report(self, error, trace):
             return self.trace or "".join(traceback.format_exception(type(error), error, trace))
 
@@ -104,11 +117,11 @@ def rich():
     config.InteractiveShell.ast_node_interactivity = "last_expr"
     folder = os.environ.get("IPYTHONDIR") or "/tmp/.ipython"
     try:
-        shell_ = Shell.instance(config=config, ipython_dir=folder, user_module=type(sys)("__main__"))
+        shell_ = Shell.instance(config=config, ipython_dir=folder, user_module=module)
     except Exception:
         config.InteractiveShell.colors = "nocolor"
         Shell.clear_instance()
-        shell_ = Shell.instance(config=config, ipython_dir=folder, user_module=type(sys)("__main__"))
+        shell_ = Shell.instance(config=config, ipython_dir=folder, user_module=module)
     shell_.has_begun = True
     shell_.loop_runner = LOOP.run
     formatter = shell_.display_formatter

@@ -12,6 +12,8 @@ PID = os.getpid()
 MOST = 6 << 20
 # How long a line that is not whole may wait for its end, in ms.
 REST = 50
+# How long the order takes that was waiting for us to be ready, in seconds.
+SOON = 0.01
 # What may come of a traceback.
 MOST_TRACE = 128 << 10
 
@@ -61,6 +63,10 @@ class Wires:
                 line = line[os.write(self.events, line) :]
             if not os.read(self.heard, 1):
                 os._exit(1)
+
+    def is_asked(self):
+        """Whether an order is there, or is just about to come."""
+        return bool(self.buffer or select.select([self.commands], [], [], SOON)[0])
 
     def command(self):
         """The next line from the engine, or None at the end."""
