@@ -410,7 +410,7 @@ async fn an_ipython_that_talks_and_breaks_leaves_plain_python() {
     assert!(told.contains("so this is plain Python"), "{told:?}");
 }
 
-/// Whether it ran before IPython was there or in it, the first cell is one of IPython's.
+/// Whether it ran before `IPython` was there or in it, the first cell is one of its own.
 #[tokio::test]
 async fn the_first_cell_is_ipythons_wherever_it_ran() {
     for (first, shown) in
@@ -452,7 +452,7 @@ async fn the_first_cell_does_not_wait_for_ipython() {
     panic!("it was there before each of twenty first cells");
 }
 
-/// Python's own modules are those that IPython would have brought.
+/// Python's own modules are those that `IPython` would have brought.
 #[tokio::test]
 async fn the_first_cell_finds_modules_as_any_other() {
     let place = folder("first-own");

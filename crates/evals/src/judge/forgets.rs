@@ -168,13 +168,12 @@ impl Reader {
     fn import(&mut self, import: &StmtImport) {
         for alias in &import.names {
             let name = alias.name.as_str();
-            match &alias.asname {
-                Some(short) => self.bind(short, Global::Module(name.to_owned())),
+            if let Some(short) = &alias.asname {
+                self.bind(short, Global::Module(name.to_owned()));
+            } else {
                 // `import a.b` gives a name to `a`.
-                None => {
-                    let first = name.split('.').next().unwrap_or(name);
-                    self.bind(first, Global::Module(first.to_owned()));
-                }
+                let first = name.split('.').next().unwrap_or(name);
+                self.bind(first, Global::Module(first.to_owned()));
             }
         }
     }

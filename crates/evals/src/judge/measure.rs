@@ -4,19 +4,17 @@
 //! of the program is ever in the evaluator's process, its files or its reach.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::thread::available_parallelism;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Delivery;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use types::{ExecRequest, FileContent, InputFile, LimitsSpec, Policy, RelPath, Source};
 
 use super::Judge;
 use super::calls::{load, names};
 use super::error::JudgeError;
+use super::evaluators::{Evaluators, Idle};
 use super::forgets::forgets;
 use super::ground::{GRACE, Ground};
 use super::link::{Heard, Link};
@@ -24,13 +22,6 @@ use super::relay::{Said, Turns, died, said};
 use super::result::{Finished, Trust, Verdict};
 use super::task::Task;
 use super::value::{Value, shorter};
-
-/// How long one evaluator serves.
-const SERVES: Duration = Duration::from_mins(10);
-/// Evaluators that wait for their next program.
-const MOST_IDLE: usize = 32;
-/// How long another one is waited for before one more is started: about what starting it takes on a busy machine.
-const PATIENCE: Duration = Duration::from_millis(250);
 
 /// A program that returns numbers about programs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,80 +53,6 @@ pub struct Measured {
     pub detail: String,
     /// Whether the program had a say in it.
     pub trust: Trust,
-}
-
-/// Evaluators that measure nothing at the moment.
-#[derive(Default)]
-pub(crate) struct Evaluators {
-    idle: Mutex<Vec<Idle>>,
-    returned: Notify,
-    /// Shared by every one that lives, at work or not.
-    alive: Arc<()>,
-}
-
-struct Idle {
-    link: Link,
-    evaluator: Evaluator,
-    request: ExecRequest,
-    /// Whether it has said that it can begin.
-    is_loaded: bool,
-    /// Whether it measures in its own process, which nothing changes.
-    forgets: bool,
-    /// What its orders begin with.
-    secret: String,
-    since: Instant,
-    _alive: Arc<()>,
-}
-
-impl Evaluators {
-    /// Whether more of them would keep the processors busier.
-    fn are_few(&self) -> bool {
-        // Asking for their number reads files.
-        static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
-        Arc::strong_count(&self.alive) <= 2 * *PROCESSORS
-    }
-
-    /// Whether one should be started before it is needed.
-    fn is_short_of(&self, evaluator: &Evaluator, request: &ExecRequest) -> bool {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        self.are_few() && !idle.iter().any(|idle| idle.evaluator == *evaluator && idle.request == *request)
-    }
-
-    /// One that is idle, or soon becomes so.
-    async fn wait(&self, evaluator: &Evaluator, request: &ExecRequest) -> Option<Idle> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let mut returned = pin!(self.returned.notified());
-            // From here on a return is noticed.
-            returned.as_mut().enable();
-            if let Some(idle) = self.take(evaluator, request) {
-                return Some(idle);
-            }
-            if self.are_few() || timeout_at(until, returned).await.is_err() {
-                return None;
-            }
-        }
-    }
-
-    fn take(&self, evaluator: &Evaluator, request: &ExecRequest) -> Option<Idle> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|idle| idle.since.elapsed() < SERVES);
-        let index = idle.iter().position(|idle| idle.evaluator == *evaluator && idle.request == *request)?;
-        Some(idle.swap_remove(index))
-    }
-
-    fn dismiss(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    fn put(&self, one: Idle) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MOST_IDLE {
-            idle.push(one);
-        }
-        drop(idle);
-        self.returned.notify_waiters();
-    }
 }
 
 impl Judge {
@@ -213,16 +130,7 @@ impl Measuring<'_> {
         let mut order = vec![Value::text("evaluate"), Value::text(&secret), Value::Bool(forgets)];
         order.extend(self.evaluator.functions.iter().map(Value::text));
         link.send(order).await;
-        Idle {
-            link,
-            evaluator: self.evaluator.clone(),
-            request,
-            is_loaded: false,
-            forgets,
-            secret,
-            since: Instant::now(),
-            _alive: Arc::clone(&self.evaluators.alive),
-        }
+        self.evaluators.hire(self.evaluator, request, link, secret, forgets)
     }
 
     /// Waits until the evaluator is there, or says why it never will be.
@@ -297,12 +205,11 @@ impl Measuring<'_> {
         };
         let deadline = Instant::now() + patience;
         // Words for somebody who does not read are not waited for either.
-        let lives = match timeout_at(deadline + GRACE, carrier.carry(deadline)).await {
-            Ok(lives) => lives?,
-            Err(_) => {
-                carrier.fault.get_or_insert(Finished::new(Verdict::Timeout, "it did not end in time"));
-                false
-            }
+        let lives = if let Ok(lives) = timeout_at(deadline + GRACE, carrier.carry(deadline)).await {
+            lives?
+        } else {
+            carrier.fault.get_or_insert(Finished::new(Verdict::Timeout, "it did not end in time"));
+            false
         };
         let Carrier { answer, mut fault, over, ended: has_ended, .. } = carrier;
         // Others wait for it; the program's end is for this measurement alone.
