@@ -432,6 +432,8 @@ async fn the_first_cell_is_ipythons_wherever_it_ran() {
     }
     assert!(!exception.traceback.contains("saggar"), "{exception:?}");
     assert_eq!(value(&run(&python, "f(2), get_ipython().execution_count > 1").await), Some("(0.5, True)"));
+    let prompt = begin("python", &ipython(), &folder("first-prompt")).await;
+    assert!(value(&run(&prompt, "import sys\nsys.ps1").await).is_some());
     let left = run(&begin("python", &ipython(), &folder("first-exit")).await, "raise SystemExit(3)").await;
     assert_eq!(left.run.outcome, Outcome::Exited { code: 3 });
 }

@@ -4,6 +4,8 @@
 OF_IPYTHON = set("get_ipython display In Out exit quit exec eval compile globals locals vars dir".split())
 # Modules by which a program could come upon it, or upon what it has done.
 NEAR_IPYTHON = {"__future__", "builtins", "code", "codeop", "importlib", "pdb", "runpy"}
+# What it changes in `sys`.
+OF_SYS = {"displayhook", "excepthook", "last_traceback", "last_type", "last_value", "ps1", "ps2", "ps3"}
 # Values that IPython shows as Python does.
 SIMPLE = (bool, int, float, str)
 
@@ -79,10 +81,15 @@ def alone(code):
         if isinstance(node, ast.Name):
             if node.id in OF_IPYTHON or (node.id.startswith("_") and node.id != "__name__"):
                 return None
+        elif isinstance(node, ast.Attribute):
+            if node.attr in OF_SYS:
+                return None
         elif isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             modules = [node.module if node.module and not node.level else "."]
+            if OF_SYS.intersection(alias.name for alias in node.names):
+                return None
         for name in [module.partition(".")[0] for module in modules]:
             if name not in known or os.path.exists(f"{name}.py") or os.path.exists(name):
                 return None
