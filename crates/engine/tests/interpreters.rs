@@ -432,8 +432,17 @@ async fn the_first_cell_is_ipythons_wherever_it_ran() {
     }
     assert!(!exception.traceback.contains("saggar"), "{exception:?}");
     assert_eq!(value(&run(&python, "f(2), get_ipython().execution_count > 1").await), Some("(0.5, True)"));
-    let prompt = begin("python", &ipython(), &folder("first-prompt")).await;
-    assert!(value(&run(&prompt, "import sys\nsys.ps1").await).is_some());
+    // Where IPython makes a difference, it makes it.
+    for (first, shown) in [
+        ("import sys\nsys.ps1[:2]", Some("'In'")),
+        ("import asyncio\nawait asyncio.sleep(0)\n7", Some("7")),
+        ("x = 5\nx;\n# nothing", None),
+        ("async def f():\n    yield 1\n[x async for x in f()]", Some("[1]")),
+    ] {
+        let python = begin("python", &ipython(), &folder("first-different")).await;
+        let result = run(&python, first).await;
+        assert_eq!((value(&result), result.run.ok), (shown, true), "{first}: {result:?}");
+    }
     let left = run(&begin("python", &ipython(), &folder("first-exit")).await, "raise SystemExit(3)").await;
     assert_eq!(left.run.outcome, Outcome::Exited { code: 3 });
 }

@@ -68,10 +68,12 @@ def alone(code):
     """The tree of a cell to which IPython makes no difference; None where it might."""
     known = getattr(sys, "stdlib_module_names", frozenset()) - NEAR_IPYTHON
     # It knows better than we whether a semicolon is the last word.
-    if not known or "ipython" in code.lower() or "sys.path" in code or ";" in code.rstrip().rpartition("\n")[2]:
+    if not known or ";" in code or "ipython" in code.lower() or "sys.path" in code:
         return None
     try:
         tree = compile(code, "<cell 1>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        # A tree may have what no module may: `await` at the top.
+        compile(tree, "<cell 1>", "exec", dont_inherit=True)
         nodes = list(ast.walk(tree))
     except Exception:
         # Not Python, or more than that; it is told, or understood, later.
