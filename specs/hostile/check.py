@@ -13,14 +13,14 @@
 
 Exit 0 when everything was contained, every benign program worked, no cheat scored and nothing was left on the host.
 """
-import argparse, fcntl, json, os, random, signal, socket, subprocess, sys, time
+import argparse, fcntl, json, os, random, signal, subprocess, sys, time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 import inside, leftovers, terminal
 from expect import check_artifacts, check_host, check_isolation, check_outcome, check_output, strict_json
-from harness import STATE, Harness, foreign_processes
+from harness import STATE, Harness, answers, foreign_processes
 
 CANARY = Path("/var/tmp/hostile-canary")
 LOCK = "/var/tmp/hostile-check.lock"
@@ -60,7 +60,7 @@ def parse():
 def judge_run(h, m):
     """Runs one row; (what is wrong, the result or None)."""
     e = m["expect"]
-    if "host_connect_must_fail" in e and port_is_taken(e["host_connect_must_fail"]):
+    if "host_connect_must_fail" in e and answers(e["host_connect_must_fail"]):
         return [f"port {e['host_connect_must_fail']} is taken on this host"], None
     if m.get("collect_artifacts") or m.get("download_after") or m.get("upload_after"):
         outdir = h.new_outdir(m["id"])
@@ -137,11 +137,6 @@ def judge_download(h, m):
         h.call(h.run_args(m, outdir, wall_s=0.4 + 0.13 * i), 20)
         bad += check_artifacts(h, m["expect"], outdir)
     return bad
-
-
-def port_is_taken(port):
-    with socket.socket() as s:
-        return s.connect_ex(("127.0.0.1", port)) == 0
 
 
 def judge_grade(h, m, tasks):
