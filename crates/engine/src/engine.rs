@@ -19,6 +19,7 @@ use crate::language::{self, Found};
 use crate::metrics::Metrics;
 use crate::model_review::{self, Opinion, Reviewer};
 use crate::network::Rules;
+use crate::pool::Foresight;
 use crate::queue::Queue;
 use crate::review::{self, Reviewed};
 use crate::run::{Built, Run, cancel_by};
@@ -205,6 +206,14 @@ impl Engine {
     pub fn expect_run(&self) {
         if self.settings.backend == BackendKind::Native {
             self.stations.native.backend.expect();
+        }
+    }
+
+    /// Says how many runs will come, for whoever has the engine to himself: as many are made ready, and none that nobody
+    /// would take. What was said before no longer holds.
+    pub fn foresee(&self, foresight: Foresight) {
+        if let Some(pool) = &self.stations.native.pool {
+            pool.foresee(foresight);
         }
     }
 

@@ -70,6 +70,7 @@ pub use metrics::{BOUNDS, Counts, Gauges, Histogram, Metrics};
 pub use model_review::{OnError, Opinion, ReviewSettings, Verdict};
 pub use network::{NetworkSettings, Rules as NetworkRules, WhoMay};
 pub use policy_settings::{PolicySettings, read_policy_file};
+pub use pool::Foresight;
 pub use run::Built;
 pub use server_settings::{LogForm, ServerSettings, TlsFiles};
 pub use session::{

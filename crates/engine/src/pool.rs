@@ -23,6 +23,29 @@ pub(crate) struct Pool {
     /// One more holder for each lease that is out.
     lent: Arc<()>,
     shelves: Mutex<HashMap<Kind, Shelf>>,
+    foresight: Mutex<Foresight>,
+}
+
+/// What is known of the runs to come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Foresight {
+    /// So many will come.
+    pub least: usize,
+    /// More will not, where somebody knows that.
+    pub most: Option<usize>,
+}
+
+impl Foresight {
+    /// How many of a kind are kept, where `ready` are if nobody knows anything.
+    fn wanted(self, ready: usize, worker: Option<WorkerKind>, proved: bool) -> usize {
+        let wanted = match worker {
+            // One that was started in its sandbox shares no memory with others.
+            Some(WorkerKind::Started) => ready.min(2),
+            Some(WorkerKind::Forked) if !proved => ready.max(self.least.min(WHILE_STARTING)),
+            Some(WorkerKind::Forked) | None => ready,
+        };
+        wanted.min(self.most.unwrap_or(usize::MAX))
+    }
 }
 
 /// What sandboxes of one shelf have in common.
@@ -40,6 +63,8 @@ struct Shelf {
     making: usize,
     /// When one was last asked for.
     used: Option<Instant>,
+    /// Whether one was ever finished: until then their interpreter starts, and whoever waits for it has time to spare.
+    proved: bool,
 }
 
 /// A sandbox on loan.
@@ -59,6 +84,9 @@ pub(crate) struct Refill {
     _lent: Arc<()>,
 }
 
+/// Sandboxes that wait for an interpreter which starts, where runs enough are known to come.
+const WHILE_STARTING: usize = 16;
+
 /// What most runs take less than.
 const SHORT: Duration = Duration::from_millis(10);
 
@@ -71,7 +99,8 @@ impl Lease {
 
 impl Pool {
     pub(crate) fn new(backend: Arc<dyn Backend>, settings: PoolSettings, defaults: Limits) -> Arc<Self> {
-        let pool = Arc::new(Self { backend, settings, defaults, lent: Arc::default(), shelves: Mutex::default() });
+        let (lent, shelves, foresight) = <_>::default();
+        let pool = Arc::new(Self { backend, settings, defaults, lent, shelves, foresight });
         tokio::spawn(drain_when_idle(Arc::downgrade(&pool), pool.settings.idle));
         pool
     }
@@ -109,6 +138,18 @@ impl Pool {
                 Ok(Lease { start: Start::Cold, ..Box::pin(self.lease(&plain)).await? })
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Says what is to come, in place of what was said before.
+    pub(crate) fn foresee(self: &Arc<Self>, foresight: Foresight) {
+        *self.foresight.lock().unwrap_or_else(PoisonError::into_inner) = foresight;
+        let starting: Vec<Kind> = {
+            let shelves = self.shelves();
+            shelves.iter().filter(|(_, shelf)| !shelf.proved).map(|(kind, _)| kind.clone()).collect()
+        };
+        for kind in &starting {
+            self.refill(kind);
         }
     }
 
@@ -154,7 +195,9 @@ impl Pool {
             let mut shelves = self.shelves();
             let others: usize = shelves.values().map(|shelf| shelf.ready.len() + shelf.making).sum();
             let shelf = shelves.entry(kind.clone()).or_default();
-            let missing = self.wanted(kind).saturating_sub(shelf.ready.len() + shelf.making);
+            let worker = kind.worker.as_ref().map(|worker| worker.kind);
+            let wanted = self.foresight().wanted(self.settings.ready, worker, shelf.proved);
+            let missing = wanted.saturating_sub(shelf.ready.len() + shelf.making);
             let missing = missing.min(self.settings.most.saturating_sub(others));
             shelf.making += missing;
             missing
@@ -162,12 +205,6 @@ impl Pool {
         for _ in 0..missing {
             tokio::spawn(Arc::clone(self).make(kind.clone()));
         }
-    }
-
-    /// How many of a kind wait. One that was started in its sandbox shares no memory with others.
-    fn wanted(&self, kind: &Kind) -> usize {
-        let started = kind.worker.as_ref().is_some_and(|worker| worker.kind == WorkerKind::Started);
-        self.settings.ready.min(if started { 2 } else { usize::MAX })
     }
 
     async fn make(self: Arc<Self>, kind: Kind) {
@@ -181,12 +218,14 @@ impl Pool {
             worker: kind.worker.clone(),
             packages: None,
             ahead: true,
-            rehearse: Arc::strong_count(&self.lent) == 1,
+            // Beside others who wait it would only be done earlier.
+            rehearse: Arc::strong_count(&self.lent) == 1 && self.foresight().least == 0,
         };
         let made = self.backend.create(&spec).await;
         let mut shelves = self.shelves();
         let shelf = shelves.entry(kind).or_default();
         shelf.making -= 1;
+        shelf.proved |= made.is_ok();
         // A failure shows itself when a run is refused for it.
         shelf.ready.extend(made.ok());
     }
@@ -203,6 +242,10 @@ impl Pool {
         self.backend.drain();
     }
 
+    fn foresight(&self) -> Foresight {
+        *self.foresight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn shelves(&self) -> MutexGuard<'_, HashMap<Kind, Shelf>> {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,5 +259,28 @@ async fn drain_when_idle(pool: Weak<Pool>, idle: Duration) {
             Some(pool) => pool.drain(),
             None => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_come_decides_how_many_wait() {
+        let forked = Some(WorkerKind::Forked);
+        let wanted = |least, most, worker, proved| Foresight { least, most }.wanted(4, worker, proved);
+        // Nobody knows anything.
+        assert_eq!(wanted(0, None, forked, false), 4);
+        assert_eq!(wanted(0, None, Some(WorkerKind::Started), true), 2);
+        // While the interpreter starts there is time for more, if they are wanted.
+        assert_eq!(wanted(200, None, forked, false), WHILE_STARTING);
+        assert_eq!(wanted(9, Some(9), forked, false), 9);
+        assert_eq!(wanted(200, None, forked, true), 4);
+        assert_eq!(wanted(200, None, None, false), 4);
+        // None is made that nobody would take.
+        assert_eq!(wanted(3, Some(3), forked, true), 3);
+        assert_eq!(wanted(0, Some(0), forked, false), 0);
+        assert_eq!(wanted(1, Some(1), Some(WorkerKind::Started), true), 1);
     }
 }

@@ -261,6 +261,10 @@ impl<'e> Run<'e> {
         let settings = &self.engine.settings;
         let mut preload = settings.pool.preload.clone();
         if let (Harness::Judge, Some(judge)) = (harness, &recipe.judge) {
+            // Whoever has named modules himself wants them here too.
+            if settings.pool.has_usual_preload() {
+                preload.retain(|module| !judge.spare.contains(&module.as_str()));
+            }
             preload.extend(judge.preload.iter().map(|module| (*module).to_owned()));
         }
         let fill = Self::fill(found, &file, &preload, &settings.defaults);

@@ -157,6 +157,13 @@ impl Default for PoolSettings {
     }
 }
 
+impl PoolSettings {
+    /// Whether nobody has named other modules than ours.
+    pub(crate) fn has_usual_preload(&self) -> bool {
+        self.preload == PRELOAD
+    }
+}
+
 /// What most small programs import. Each costs every fork a little, and spares who needs it a lot.
 const PRELOAD: &[&str] = &[
     "bisect",

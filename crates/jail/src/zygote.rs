@@ -25,17 +25,9 @@ use wire::{
 };
 
 /// The namespaces that a worker joins, in this order.
-pub(crate) const NAMESPACES: [&str; 7] = [
-    "/proc/self/ns/user",
-    "/proc/self/ns/mnt",
-    "/proc/self/ns/pid",
-    NETWORK,
-    "/proc/self/ns/ipc",
-    "/proc/self/ns/uts",
-    "/proc/self/ns/cgroup",
-];
+pub(crate) const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", NETWORK, "ipc", "uts", "cgroup"];
 
-const NETWORK: &str = "/proc/self/ns/net";
+const NETWORK: &str = "net";
 
 /// Names of the steps that can fail in a zygote or a worker, by number.
 const STEPS: [&str; 12] = [

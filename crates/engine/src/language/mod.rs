@@ -21,17 +21,18 @@ pub(crate) fn drivers() -> impl Iterator<Item = (&'static str, &'static str)> {
         (recipe::PYTHON_DRIVER, include_str!("driver/python.py")),
         ("/opt/saggar/python-record.py", include_str!("driver/python-record.py")),
         ("/opt/saggar/python-worker.py", WORKER),
+        ("/opt/saggar/beside.py", include_str!("driver/beside.py")),
         (recipe::NODE_DRIVER, include_str!("driver/node.cjs")),
         (recipe::NODE_WORKER, include_str!("driver/node-worker.cjs")),
         (recipe::PYTHON_JUDGE, JUDGE),
+        ("/opt/saggar/judge-evaluator.py", include_str!("driver/judge/evaluator.py")),
         (recipe::NODE_JUDGE, include_str!("driver/judge.cjs")),
     ]
     .into_iter()
 }
 
 /// What a zygote runs.
-const WORKER: &str =
-    concat!(include_str!("driver/python-worker.py"), include_str!("driver/beside.py"), include_str!("driver/calm.py"),);
+const WORKER: &str = concat!(include_str!("driver/python-worker.py"), include_str!("driver/calm.py"));
 
 /// The judge's harness for Python: one file in the sandbox, in parts here.
 const JUDGE: &str = concat!(
@@ -40,7 +41,6 @@ const JUDGE: &str = concat!(
     include_str!("driver/judge/cases.py"),
     include_str!("driver/judge/candidate.py"),
     include_str!("driver/judge/tests.py"),
-    include_str!("driver/judge/evaluator.py"),
     include_str!("driver/judge/frameworks.py"),
     include_str!("driver/judge/rehearsal.py"),
     include_str!("driver/judge/main.py"),

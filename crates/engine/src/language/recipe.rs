@@ -49,6 +49,8 @@ pub(crate) struct Judge {
     pub(crate) order: Step,
     /// What a worker has imported for it, beside what all of them have; the harness itself is named by its file.
     pub(crate) preload: &'static [&'static str],
+    /// What it has not, of what all of them usually have: judged code seldom imports it, and every fork would copy it.
+    pub(crate) spare: &'static [&'static str],
 }
 
 /// The two ways to run code: as a command, and by an interpreter that waits.
@@ -214,6 +216,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
             ]),
             order: run(&["/tmp/.saggar-exception.json", PYTHON_JUDGE, "/work/{file}"]),
             preload: &["select", "linecache", PYTHON_JUDGE],
+            spare: &["dataclasses", "datetime", "json"],
         }),
         ..PLAIN
     },
@@ -249,6 +252,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
             ]),
             order: run(&[NODE_JUDGE, "/work/{file}"]),
             preload: &[],
+            spare: &[],
         }),
         ..PLAIN
     },
@@ -296,6 +300,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
             ]),
             order: run(&[NODE_JUDGE, "/work/{file}"]),
             preload: &[],
+            spare: &[],
         }),
         ..PLAIN
     },

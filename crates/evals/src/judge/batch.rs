@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use types::{ErrorBody, ErrorCode};
 
 use super::error::JudgeError;
+use super::in_line::{InLine, Waiting};
 use super::record::hex;
 use super::tally::{Found, Summary, Tally};
 use super::task::Task;
@@ -109,6 +110,7 @@ pub async fn batch(
     let mut tally = Tally::default();
     let mut told = Progress::default();
     let gate = Arc::new(Semaphore::new(jobs.max(1)));
+    let in_line = InLine::new(Arc::clone(&judge.engine));
     let mut under_way: VecDeque<(u64, Judging)> = VecDeque::new();
     let (mut number, mut open) = (0, true);
     while open || !under_way.is_empty() {
@@ -117,6 +119,7 @@ pub async fn batch(
             line = lines.recv(), if open && !full => {
                 let Some(line) = line else {
                     open = false;
+                    in_line.close();
                     continue;
                 };
                 let line = line.map_err(BatchError::Read)?;
@@ -129,7 +132,8 @@ pub async fn batch(
                     told.bytes += bytes;
                     continue;
                 }
-                let (judge, gate, place) = (Arc::clone(&judge), Arc::clone(&gate), place(&gate).await);
+                let (judge, gate) = (Arc::clone(&judge), Arc::clone(&gate));
+                let place = Place { turn: turn(&gate).await, waiting: in_line.enter() };
                 let judged = tokio::spawn(async move { Box::pin(judge_line(&judge, &gate, place, &line)).await });
                 under_way.push_back((bytes, Judging(judged)));
             },
@@ -260,23 +264,30 @@ struct Failed<'a> {
     error: &'a ErrorBody,
 }
 
-/// A place in the line for a turn, which comes to it.
-type Place = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+/// A place in the line for a turn.
+struct Place {
+    turn: Turn,
+    waiting: Waiting,
+}
 
-/// Takes a place at once: lines have their turns in their order, whichever of them is the first to be woken.
-async fn place(gate: &Arc<Semaphore>) -> Place {
+/// A turn that comes.
+type Turn = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+
+/// Gets in line at once: lines have their turns in their order, whichever of them is the first to be woken.
+async fn turn(gate: &Arc<Semaphore>) -> Turn {
     let gate = Arc::clone(gate);
     // Never closed.
-    let mut place: Place = Box::pin(async move { gate.acquire_owned().await.ok() });
-    match poll_fn(|context| Poll::Ready(place.as_mut().poll(context))).await {
+    let mut turn: Turn = Box::pin(async move { gate.acquire_owned().await.ok() });
+    match poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await {
         Poll::Ready(turn) => Box::pin(ready(turn)),
-        Poll::Pending => place,
+        Poll::Pending => turn,
     }
 }
 
 async fn judge_text(judge: &Judge, gate: &Arc<Semaphore>, place: Place, text: &str) -> Result<Judged, JudgeError> {
     let task = Task::from_any(text)?;
-    let mut turn = place.await;
+    let mut turn = place.turn.await;
+    drop(place.waiting);
     let task_id = Some(task.task_id.clone().unwrap_or_default());
     loop {
         match judge.judge_as(id_of(text), &task, turn.take()).await {

@@ -12,6 +12,7 @@ mod feedback;
 mod forgets;
 mod formats;
 mod ground;
+mod in_line;
 mod link;
 mod measure;
 mod programs;

@@ -125,7 +125,12 @@ fn serve(
     let mut beside = vec![proc];
     beside.extend(root::namespaces(open).step("open the namespaces")?);
     let users = guest.0 == 0;
-    let kind = if stays.is_some() { Kind::Session { users } } else { Kind::Run };
+    let kind = match stays {
+        Some(_) => Kind::Session { users },
+        // Without its filter an init has to be closed as every program is.
+        None if open && !accept.contains(&Layer::Seccomp) => Kind::Worker,
+        None => Kind::Run,
+    };
     if stays.is_some() {
         beside.extend(root::own_root().step("open the root")?);
     }

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
@@ -144,9 +144,10 @@ fn mount_terminals() -> Result<(), Errno> {
 /// This process's mount namespace, for the keeper to take down when nobody waits for it; then, for a worker, all of
 /// them, the user's first: who joins that one may join the others.
 pub(super) fn namespaces(all: bool) -> Result<Vec<OwnedFd>, Errno> {
-    let open = |path: &&str| open(*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let here = open(c"/proc/self/ns", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let open = |name: &&str| openat(&here, *name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let wanted = if all { &zygote::NAMESPACES[..] } else { &[] };
-    ["/proc/self/ns/mnt"].iter().chain(wanted).map(open).collect()
+    ["mnt"].iter().chain(wanted).map(open).collect()
 }
 
 /// The root as everybody inside sees it, for the engine to reach files by, and its processes, for the keeper to enter.

@@ -22,6 +22,8 @@ use crate::wire::Trouble;
 pub(crate) enum Kind {
     /// A sandbox for one program.
     Run,
+    /// One whose program a zygote brings, closed by itself: its init starts nothing.
+    Worker,
     /// One that stays.
     Session {
         /// Whether it has more than one user, so that its init must be able to become each.
@@ -38,7 +40,7 @@ impl Kind {
     /// Where its files are.
     pub(crate) fn room(&self) -> Room {
         match self {
-            Self::Run => Room::Bounded,
+            Self::Run | Self::Worker => Room::Bounded,
             Self::Session { .. } | Self::Contained { .. } => Room::Watched,
         }
     }
@@ -67,7 +69,7 @@ pub(super) fn close(
 ) -> Result<Option<OwnedFd>, Trouble> {
     match kind {
         Kind::Session { users: true } => keep_capabilities(INIT).wall(Layer::CapsDropped, "drop capabilities")?,
-        Kind::Run | Kind::Session { .. } | Kind::Contained { .. } => {
+        Kind::Run | Kind::Worker | Kind::Session { .. } | Kind::Contained { .. } => {
             drop_capabilities().wall(Layer::CapsDropped, "drop every capability")?;
         }
     }
@@ -76,7 +78,11 @@ pub(super) fn close(
     layers.push(Layer::NoNewPrivs);
     let rules = restrict_files(kind, layers)?;
     let profile = if unmetered { Profile::Unmetered } else { Profile::Metered };
-    match sys::install_filter(seccomp::program(profile, kind.room())) {
+    let filter = match kind {
+        Kind::Worker => seccomp::waiting(),
+        Kind::Run | Kind::Session { .. } | Kind::Contained { .. } => seccomp::program(profile, kind.room()),
+    };
+    match sys::install_filter(filter) {
         Ok(()) => layers.push(Layer::Seccomp),
         Err(_) if accept.contains(&Layer::Seccomp) => {}
         Err(errno) => return Err(errno).wall(Layer::Seccomp, "load the system call filter"),
@@ -199,7 +205,7 @@ fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
     let device = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile;
     add("/", read)?;
     match kind {
-        Kind::Run => ["/work", "/tmp", "/dev/shm"].iter().try_for_each(|folder| add(folder, own))?,
+        Kind::Run | Kind::Worker => ["/work", "/tmp", "/dev/shm"].iter().try_for_each(|folder| add(folder, own))?,
         Kind::Session { .. } => add("/", own)?,
         Kind::Contained { folders } => {
             add("/dev/shm", own)?;
@@ -207,7 +213,7 @@ fn rules_for_files(kind: &Kind) -> Result<OwnedFd, Errno> {
         }
     }
     add("/dev", device)?;
-    if !matches!(kind, Kind::Run) {
+    if !matches!(kind, Kind::Run | Kind::Worker) {
         add("/dev/pts", device | AccessFs::IoctlDev)?;
         // Some hosts have no such device to show.
         match add("/dev/tty", AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) {

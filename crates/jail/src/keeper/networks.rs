@@ -18,8 +18,8 @@ use crate::init::Init;
 use crate::stage::HOST_TEXT;
 use crate::sys::{self, Clone3, Side, Stack, Steps};
 
-/// Namespaces that are kept for further runs. More would only wait.
-const MOST_SPARE: usize = 8;
+/// Namespaces that are kept for further runs. More would only wait, and every fork of the keeper closes what they hold open.
+const MOST_SPARE: usize = 4;
 
 /// Where a network namespace tells of what has happened in it: sockets of any kind that are left, packets on its one
 /// device, every packet that was asked for and refused, flow labels that outlive their sockets. What else is counted

@@ -22,6 +22,24 @@ const fn kernel_name(name: &str) -> &str {
     name.split_at(4).1
 }
 
+/// What an init needs that starts nothing: it tells that it is ready, reaps, and ends. Nothing here executes, opens or
+/// connects.
+pub(super) const WAIT: Calls = calls![
+    SYS_brk,
+    SYS_close,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_ppoll,
+    SYS_restart_syscall,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sendmsg,
+    SYS_wait4,
+];
+
 /// Allowed with any arguments.
 pub(super) const ALLOW: Calls = calls![
     SYS_accept,

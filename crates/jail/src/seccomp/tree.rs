@@ -83,7 +83,20 @@ pub(crate) fn program(profile: Profile, room: Room) -> &'static [Instruction] {
     slot.get_or_init(|| make(profile, room))
 }
 
+/// The filter of an init whose program comes from a zygote.
+pub(crate) fn waiting() -> &'static [Instruction] {
+    static MADE: OnceLock<Vec<Instruction>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let calls = table::WAIT.iter().filter_map(|&(_, nr)| u32::try_from(nr).ok());
+        assemble(&calls.map(|nr| (nr, Action::Allow)).collect())
+    })
+}
+
 fn make(profile: Profile, room: Room) -> Vec<Instruction> {
+    assemble(&actions(profile, room))
+}
+
+fn assemble(actions: &BTreeMap<u32, Action>) -> Vec<Instruction> {
     let mut out = vec![
         load(ARCH),
         jump(libc::BPF_JEQ, NATIVE, 1, 0),
@@ -92,7 +105,7 @@ fn make(profile: Profile, room: Room) -> Vec<Instruction> {
         jump(libc::BPF_JGE, X32, 0, 1),
         ret(errno(libc::ENOSYS)),
     ];
-    out.extend(search(&ranges(&actions(profile, room))));
+    out.extend(search(&ranges(actions)));
     out
 }
 

@@ -4,7 +4,7 @@ def compiled_beside(name, read):
     """Compiles in another process what `read` gives, while this one goes on to import. Gives what waits for the code.
 
     That is not for the time alone: what a compiler leaves behind in memory would be copied with every fork."""
-    import marshal, os
+    import gc, marshal, os
 
     own = lambda: compile(read(), name, "exec", dont_inherit=True)
     reads, writes = os.pipe()
@@ -16,6 +16,7 @@ def compiled_beside(name, read):
         return own
     if pid == 0:
         try:
+            gc.disable()
             os.close(reads)
             with open(writes, "wb") as out:
                 marshal.dump(own(), out)

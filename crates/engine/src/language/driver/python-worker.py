@@ -1,11 +1,11 @@
 """A zygote: imports the modules that it is told, and each of its forks runs one program."""
-import sys
+import gc, os, sys
+from _signal import pause
+from posix import _exit as leave
 
 
-def main(run, leave_record, prepared):
-    become_worker(sys.argv[2:], prepared)
-    from posix import _exit as leave
-
+def main(run, leave_record, modules, coming, prepared):
+    become_worker(prepare(modules, coming, prepared))
     status = 0
     try:
         run(leave_record)
@@ -17,51 +17,50 @@ def main(run, leave_record, prepared):
     end(status, leave)
 
 
-def become_worker(modules, prepared):
-    """Returns in a worker that was lent to a run, with that run's arguments and environment."""
-    import gc, os, _signal
+def prepare(modules, coming, prepared):
+    """Makes this process a zygote. Gives what makes `threading` remember.
 
+    Whatever is made on the way is let go of here: in a worker that would copy every page that holds some of it."""
     # Next to nothing that is made here is let go of again: looking for it would take as long as the imports.
     gc.disable()
     usual = set(sys.modules)
     # A program's own modules come first for itself; while we import there is nothing of anybody's in /work.
     sys.path[0] = "/work"
-    coming = {module: compiled_beside(module, opener(module)) for module in modules if "/" in module}
     for module in modules:
-        if module not in coming:
-            attempt_preload(module, lambda: __import__(module))
+        attempt_preload(module, lambda: __import__(module))
     gc.collect()
     gc.freeze()
-    # Often enough that the interpreter has adapted its code before it is shared, and while harnesses are still compiled.
-    for _ in range(20):
-        warm_up(gc, os)
+    # While harnesses are still compiled.
+    for _ in range(3):
+        warm_up()
     for module, code in coming.items():
         attempt_preload(module, lambda: prepared.update({module: harness(module, code())}))
     gc.enable()
     for module in set(sys.modules) - usual:
         EARLY.setdefault(module.partition(".")[0], []).append(module)
-    order = bytearray(1 << 18)
     KNOWN.update(id(module) for module in sys.modules.values())
     # For the imports alone; a run has its own.
     for name in [name for name in os.environ if name.startswith("LD_") or name.endswith("_NUM_THREADS")]:
         del os.environ[name]
     ENVIRONMENT[:] = [f"{name}={value}" for name, value in sorted(os.environ.items())]
-    wake_threading = calm_threading()
-    # Letting go of it in a worker would copy every page that holds a name.
-    del usual
+    return calm_threading()
+
+
+def become_worker(wake_threading):
+    """Returns in a worker that was lent to a run, with that run's arguments and environment."""
     gc.collect()
+    fill_gaps()
     gc.freeze()
     # What these two mean here is written in the library that is loaded into this process.
-    _signal.pause()
+    pause()
     os.fork()
     wake_threading()
     if os.read(3, 1) == b"i":
-        warm_up(gc, os)
-    _signal.pause()
-    length = os.readv(3, [order])
+        warm_up()
+    pause()
+    length = os.readv(3, BUFFERS)
     os.close(3)
-    count, *words = os.fsdecode(bytes(order[:length])).split("\0")
-    del order
+    count, *words = os.fsdecode(bytes(BUFFERS[0][:length])).split("\0")
     sys.argv[1:] = words[: int(count)]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[4:] = sys.argv[1:]
@@ -96,21 +95,17 @@ def change_environment(environment, words):
         time.tzset()
 
 
-def opener(path):
-    return lambda: open(path, "rb").read()
-
-
 def harness(path, code):
     """Loads a harness and has it rehearse its part. Gives what a worker calls."""
     names = {"__builtins__": __builtins__, "__name__": "harness", "__file__": path}
     exec(code, names)
-    # The interpreter adapts what it has run eight times.
-    for _ in range(10):
+    # More brings a worker nothing: most of what it does is done once.
+    for _ in range(3):
         names["rehearse"]()
     return names["main"]
 
 
-def warm_up(gc, os):
+def warm_up():
     """Touches what every program touches, so that these pages are copied while nobody waits."""
     names = {"__builtins__": __builtins__, "__name__": "warm_up"}
     exec(compile(SNIPPET, "/work/main.py", "exec", dont_inherit=True), names)
@@ -119,10 +114,36 @@ def warm_up(gc, os):
     gc.collect()
 
 
+def fill_gaps():
+    """Takes the places that are free amid what is there: what a worker makes lies together then, on fewer pages.
+
+    Small things lie in pools, each for one size; one that is the first of its pool says that no other has room. Larger
+    ones are the C library's, which takes them from its end when nothing else is free. Some 200 KiB, shared by all."""
+    pool = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12
+    head = sys.getsizeof(b"")
+    for size in range(48, 513, 16):
+        for _ in range(2000):
+            thing = bytes(size - head)
+            FILLING.append(thing)
+            if id(thing) % pool == 48:
+                break
+    end = id(bytes(1 << 16))
+    for size in range(1 << 13, 1 << 9, -16):
+        for _ in range(100):
+            thing = bytes(size - head)
+            if id(thing) > end:
+                break
+            FILLING.append(thing)
+
+
+# What fills gaps; never let go of.
+FILLING = []
 # The modules that the zygote imported.
 KNOWN = set()
 # Those of them that a bare interpreter has not, by their first names. Kept: letting go of it copies pages too.
 EARLY = {}
+# Where a worker reads its order.
+BUFFERS = [bytearray(1 << 18)]
 # What a worker has in its environment, as orders have it.
 ENVIRONMENT = []
 

@@ -12,7 +12,11 @@ import sys
 def main():
     if sys.argv[1] != "--zygote":
         return run()
-    load("python-worker.py")["main"](run, load("python-record.py")["leave_record"], PREPARED)
+    modules = [word for word in sys.argv[2:] if "/" not in word]
+    compiled = load("beside.py")["compiled_beside"]
+    # First of all: nothing takes longer, and another processor has nothing to do yet.
+    coming = {path: compiled(path, lambda path=path: open(path, "rb").read()) for path in sys.argv[2:] if "/" in path}
+    load("python-worker.py")["main"](run, load("python-record.py")["leave_record"], modules, coming, PREPARED)
 
 
 def load(name):

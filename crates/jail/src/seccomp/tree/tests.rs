@@ -126,6 +126,23 @@ fn expected(actions: &BTreeMap<u32, Action>, call: Call) -> u32 {
 }
 
 #[test]
+fn an_init_that_waits_may_do_next_to_nothing() {
+    let allowed = |nr: c_long| interpret(waiting(), Call::native(nr, &[]), &mut BTreeSet::new()) == ALLOW;
+    let count = (0..2048).filter(|nr| allowed(*nr)).count();
+    assert_eq!(count, table::WAIT.len());
+    for nr in [libc::SYS_ppoll, libc::SYS_wait4, libc::SYS_sendmsg, libc::SYS_exit_group] {
+        assert!(allowed(nr), "{nr}");
+    }
+    for nr in
+        [libc::SYS_execve, libc::SYS_execveat, libc::SYS_openat, libc::SYS_clone, libc::SYS_setns, libc::SYS_prctl]
+    {
+        assert!(!allowed(nr), "{nr}");
+    }
+    let foreign = Call { arch: NATIVE ^ 1, nr: 0, args: [0; 6] };
+    assert_eq!(interpret(waiting(), foreign, &mut BTreeSet::new()), KILL);
+}
+
+#[test]
 fn every_number_gets_what_the_table_says() {
     let all =
         [Profile::Metered, Profile::Unmetered].map(|profile| [(profile, Room::Bounded), (profile, Room::Watched)]);

@@ -1,20 +1,18 @@
+HOME = "/tmp/home"
+
+
 class Channel:
     """The conversation with the judge, on descriptors that the program does not expect."""
 
-    def __init__(self):
-        self.reads = os.dup2(0, 200, inheritable=False)
-        self.writes = os.dup2(1, 201, inheritable=False)
+    def __init__(self, reads=0, writes=1):
+        self.reads = os.dup2(reads, 200, inheritable=False)
+        self.writes = os.dup2(writes, 201, inheritable=False)
         nothing = os.open("/dev/null", os.O_RDWR)
-        os.dup2(nothing, 0)
+        os.dup2(nothing, reads)
         os.close(nothing)
         # What the program prints is its own affair.
-        os.dup2(2, 1)
-        # A place of its own: what is found at home was not put there as a temporary file.
-        os.environ["HOME"] = "/tmp/home"
-        try:
-            os.mkdir("/tmp/home")
-        except FileExistsError:
-            pass
+        os.dup2(2, writes)
+        os.environ["HOME"] = HOME
 
     def read(self):
         """The next frame; None at the end."""
@@ -51,6 +49,24 @@ def put_all(descriptor, data):
         view = view[os.write(descriptor, view) :]
 
 
+def make_home():
+    """A place of its own: what is found at home was not put there as a temporary file."""
+    try:
+        os.mkdir(HOME)
+    except FileExistsError:
+        pass
+
+
+def content_of(path):
+    """Without what `open` makes and asks on the way."""
+    file = os.open(path, os.O_RDONLY)
+    parts = []
+    while not parts or parts[-1]:
+        parts.append(os.read(file, 1 << 13))
+    os.close(file)
+    return b"".join(parts)
+
+
 class Program:
     """The code under test, loaded once; each use of it is a fork."""
 
@@ -64,9 +80,7 @@ class Program:
         sys.path[0] = "/work"
         if setup:
             exec(compile(setup, "<setup>", "exec", dont_inherit=True), self.names)
-        with open(path, "rb") as file:
-            source = file.read()
-        exec(compile(source, path, "exec", dont_inherit=True), self.names)
+        exec(compile(content_of(path), path, "exec", dont_inherit=True), self.names)
 
     def entry(self, words):
         """What `f`, `Class.method` or `Class().method` names."""

@@ -9,6 +9,7 @@ if "saggar_judge" not in _sys.modules:
     _spec = _util.spec_from_file_location("saggar_judge", "/opt/saggar/judge.py")
     _sys.modules["saggar_judge"] = _util.module_from_spec(_spec)
     _spec.loader.exec_module(_sys.modules["saggar_judge"])
+    _sys.modules["saggar_judge"].load_evaluating()
 _sys.modules["saggar_judge"].stand_in(globals())
 '''
 # Where it lies.

@@ -1,8 +1,17 @@
+EVALUATING = "/opt/saggar/judge-evaluator.py"
+
+
+def load_evaluating():
+    """The part that hardly anybody asks for: to compile it would hold up everybody else."""
+    exec(compile(content_of(EVALUATING), EVALUATING, "exec"), globals())
+
+
 def main():
     # Outside a sandbox, what ends the processes of a case would end everybody's.
     if __file__ != "/opt/saggar/judge.py":
         raise SystemExit("this runs in a sandbox only")
     channel = Channel()
+    make_home()
     # From here on time counts: before, the sandbox may have waited for others.
     channel.write("here")
     mode, *words = channel.read()
@@ -17,6 +26,7 @@ def main():
     path = sys.argv[1]
     if mode == "evaluate":
         secret, forgets, *functions = words
+        load_evaluating()
         try:
             module = load_evaluator(path, functions)
         except BaseException as error:

@@ -28,8 +28,8 @@ def rehearse():
     The one who asks is the one who answers, through a pipe."""
     kept = {name: sys.modules.get(name) for name in ("__main__", "solution", "test")}
     argv, first = sys.argv[:], sys.path[0]
-    channel = object.__new__(Channel)
-    channel.reads, channel.writes = os.pipe()
+    home, ends = os.environ.get("HOME"), os.pipe()
+    channel = Channel(*ends)
     try:
         program = Program("/dev/null", REHEARSED)
         peer = Tester(channel, "<test>")
@@ -43,9 +43,21 @@ def rehearse():
             raise ValueError(f"the rehearsal went wrong: {told}")
         packed(call(program, "solve", [[2, 1]], {}))
         traces()
+        # And one whose tests are claims.
+        calls = [([[2, 1]], {}), ([[0.5, 2]], {"scale": 2})]
+        channel.write(1, 1.0, True, calls)
+        judge_cases(channel, program, "solve")
+        _, told, _ = channel.read(), channel.read(), channel.read()
+        if told[0] != "answers" or len(told[1]) != len(calls):
+            raise ValueError(f"the rehearsal went wrong: {told}")
     finally:
-        os.close(channel.reads)
-        os.close(channel.writes)
+        channel.close()
+        for end in ends:
+            os.close(end)
+        if home is None:
+            del os.environ["HOME"]
+        else:
+            os.environ["HOME"] = home
         sys.argv[:], sys.path[0] = argv, first
         sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder) is not Finder]
         sys.modules.get("linecache").cache.pop("<test>", None)

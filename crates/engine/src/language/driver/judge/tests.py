@@ -145,7 +145,7 @@ def run_test(peer, test):
     import builtins
 
     names = {}
-    tested = test["entry"].split(".")[0].removesuffix("()") if test["entry"] else ""
+    tested = test["entry"].split(".")[0].split("()")[0] if test["entry"] else ""
     for name, words in test["names"].items():
         # What Python itself calls by a name stays Python's.
         if hasattr(builtins, name) and name != tested:
@@ -176,7 +176,7 @@ def classes_meant(test, names):
 
     words = set(re.findall(r"\w+", f"{test['source']} {test['setup']}"))
     way = (test["entry"] or "").split(".")
-    frames = {"Solution"} if len(way) == 1 else {"Solution", way[0].removesuffix("()")}
+    frames = {"Solution"} if len(way) == 1 else {"Solution", way[0].split("()")[0]}
     others = {number for name, number in kinds.items() if not name[0].isupper() or name in frames}
     return {number for name, number in kinds.items() if name in words} - others
 
