@@ -8,14 +8,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use types::{BackendKind, ExecRequest, ExecResult, Layer, Limits, LimitsSpec};
 
 use crate::admission::{self, Gate, Pass};
-use crate::audit::{Account, Audit, Executed};
+use crate::audit::{Account, Audit, AuditError, Entry, Executed};
 use crate::backend::{Backend, Native, Output, Packages, Stdin};
 use crate::e2b_settings::E2bSettings;
 use crate::error::RunError;
 use crate::files::{Inputs, Receive};
 use crate::image::Sources;
 use crate::job_settings::JobSettings;
-use crate::language::{self, Found};
+use crate::language::{self, Found, Known};
 use crate::metrics::Metrics;
 use crate::model_review::{self, Opinion, Reviewer};
 use crate::network::Rules;
@@ -33,6 +33,9 @@ use crate::watch::{Step, Steps, Trace, Watcher, Watching};
 
 /// Sandboxes that one judged task may hold: two for tests, one for calls, one for a checker.
 pub const MOST_AT_ONCE: usize = 4;
+
+/// From so many to come on, one of them soon has company.
+const IN_COMPANY: usize = 8;
 
 /// Who asks. Doors for other people than the owner of the machine bring their own ceiling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,6 +143,7 @@ pub enum Harness {
 /// Runs requests. One for each process; cheap until the first run.
 pub struct Engine {
     pub(crate) settings: Settings,
+    known: Known,
     pub(crate) stations: Stations,
     pub(crate) audit: Audit,
     gate: Gate,
@@ -173,6 +177,7 @@ impl Engine {
         let reviewer = settings.review.clone().map(|review| Reviewer::new(review, &settings.state));
         Ok(Self {
             settings,
+            known: Known::default(),
             stations: Stations::new(Station::new(backend)),
             audit,
             gate,
@@ -215,6 +220,13 @@ impl Engine {
         if let Some(pool) = &self.stations.native.pool {
             pool.foresee(foresight);
         }
+    }
+
+    /// Writes an entry of an act that may be one of many. It is committed when this returns: at once, or, where more are
+    /// known to come, together with theirs.
+    pub async fn record(&self, entry: Entry) -> Result<(), AuditError> {
+        let coming = self.stations.native.pool.as_ref().map_or(0, |pool| pool.foresight().least);
+        if coming >= IN_COMPANY { self.audit.record_among(entry).await } else { self.audit.record(entry).await }
     }
 
     /// Carries out one request: admit, review, acquire, run, record. A bad end is a result; an `Err` is our own failure,
@@ -265,7 +277,7 @@ impl Engine {
         let mut to_review = self.wants_review(&request)?.then(|| request.clone());
         let stdin = delivery.stdin.take().unwrap_or_else(|| Stdin::Bytes(request.stdin.clone().into_bytes()));
         let station = self.stations.get(request.backend.unwrap_or(self.settings.backend), &self.settings)?;
-        let mut admitted = admission::admit(request, &self.settings, caller)?;
+        let mut admitted = admission::admit(request, &self.settings, &self.known, caller)?;
         if admitted.network.is_some() && !delivery.reach.is_empty() {
             let (settings, names) = (self.settings.network.clone(), std::mem::take(&mut delivery.reach));
             // Names are looked up.

@@ -242,7 +242,8 @@ impl Pool {
         self.backend.drain();
     }
 
-    fn foresight(&self) -> Foresight {
+    /// What is known to come.
+    pub(crate) fn foresight(&self) -> Foresight {
         *self.foresight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -273,7 +273,12 @@ impl<'e> Run<'e> {
         if worker.start.argv(&own) != worker.start.argv(&fill) {
             return None;
         }
-        let (argv, env) = (worker.start.argv(&fill), pairs(self.environment(&worker.start.env(&fill))));
+        let mut env = worker.start.env(&fill);
+        if let (Harness::Judge, Some(judge)) = (harness, &recipe.judge) {
+            // What it will be told anyway.
+            env.extend(judge.order.env(&fill));
+        }
+        let (argv, env) = (worker.start.argv(&fill), pairs(self.environment(&env)));
         Some(WorkerSpec { kind: worker.kind, program: found.program.clone(), argv, env })
     }
 

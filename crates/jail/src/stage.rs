@@ -142,6 +142,22 @@ pub(crate) fn build(setup: &Setup) -> Result<Vec<Overlay>, Trouble> {
     Ok(overlays)
 }
 
+/// Takes the host's mounts out of this process's table, but for its root and `/proc`.
+pub(crate) fn forget_host() -> Result<(), Errno> {
+    let table = fs::read_to_string(format!("{HOST_TEXT}/proc/self/mountinfo")).map_err(|e| errno(&e))?;
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4));
+    let below = |place: &&str| place.strip_prefix(HOST_TEXT).is_some_and(|rest| rest.starts_with('/'));
+    let needed = |place: &str| Path::new(place).starts_with(format!("{HOST_TEXT}/proc"));
+    for place in places.filter(below).filter(|place| !needed(place)) {
+        match unmount(place, UnmountFlags::DETACH) {
+            // Gone with what it was mounted on; names with spaces are written otherwise than they are.
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
 /// The step that fails where overlay cannot be had.
 pub const STACK_STEP: &str = "stack the image's layers";
 

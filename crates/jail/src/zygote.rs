@@ -90,7 +90,7 @@ impl Line {
         Ok((Self(ours), theirs))
     }
 
-    /// The filter of every worker: a zygote's first packet.
+    /// A filter: a zygote's first packet is its own, the second that of every worker.
     pub(crate) fn send_filter(&self, filter: &[Instruction]) -> Result<(), Errno> {
         let mut bytes = Vec::with_capacity(filter.len() * 8);
         for instruction in filter {

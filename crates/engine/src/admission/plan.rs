@@ -9,7 +9,7 @@ use crate::engine::{Caller, Standing};
 use crate::error::RunError;
 use crate::files::Glob;
 use crate::image::{Base, HeldImage, Images};
-use crate::language::{self, Found, Recipe};
+use crate::language::{self, Found, Known, Recipe};
 use crate::network::{Rules, WhoMay};
 use crate::settings::Settings;
 
@@ -44,7 +44,12 @@ pub(crate) enum Program {
 }
 
 /// Checks a request against the settings.
-pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) -> Result<Admitted, RunError> {
+pub(crate) fn admit(
+    request: ExecRequest,
+    settings: &Settings,
+    known: &Known,
+    caller: &Caller,
+) -> Result<Admitted, RunError> {
     let backend = request.backend.unwrap_or(settings.backend);
     let reference = reference(backend, request.image.as_deref(), settings, caller)?;
     check_words(&request)?;
@@ -53,12 +58,12 @@ pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) 
     let own = request.image.as_deref().filter(|_| reference.is_none());
     let image = own.map(|name| hold(name, settings)).transpose()?;
     let has_own_programs = reference.is_some() || image.as_ref().is_some_and(|held| held.image.base == Base::Own);
-    let whose = if has_own_programs { Whose::Image } else { Whose::Host };
+    let whose = if has_own_programs { Whose::Image } else { Whose::Host(known) };
     let (program, interpreters) = match (request.code, request.argv) {
         (Some(code), None) => by_recipe(language.unwrap_or("python"), code.0, request.file_name, settings, whose)?,
         (None, Some(argv)) if argv.first().is_some_and(|name| !name.is_empty()) => {
             let visible = match whose {
-                Whose::Host => language::visible_interpreters(settings),
+                Whose::Host(_) => language::visible_interpreters(settings),
                 Whose::Image => Vec::new(),
             };
             (Program::Command(argv), visible)
@@ -88,9 +93,9 @@ pub(crate) fn admit(request: ExecRequest, settings: &Settings, caller: &Caller) 
 }
 
 /// Whose programs a run uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Host,
+#[derive(Debug, Clone, Copy)]
+enum Whose<'a> {
+    Host(&'a Known),
     /// Only the sandbox can tell where they are.
     Image,
 }
@@ -150,11 +155,12 @@ fn by_recipe(
     code: Vec<u8>,
     file: Option<RelPath>,
     settings: &Settings,
-    whose: Whose,
+    whose: Whose<'_>,
 ) -> Result<(Program, Vec<Found>), RunError> {
     let recipe = language::recipe(language).ok_or_else(|| RunError::UnknownLanguage(language.to_owned()))?;
     let find = |chosen: &str, programs: &[&'static str]| match whose {
-        Whose::Host => language::find(chosen, programs, settings)
+        Whose::Host(known) => known
+            .find(chosen, programs, settings)
             .ok_or_else(|| RunError::InterpreterMissing { language: recipe.name, programs: programs.join(", ") }),
         Whose::Image => Ok(Found::in_image(programs)),
     };

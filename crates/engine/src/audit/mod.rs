@@ -17,6 +17,7 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use account::{Account, Executed, OutputFacts};
 pub use entry::{Entry, Kind, Record};
@@ -27,6 +28,9 @@ pub use verify::{Bad, ChainReport};
 use writer::Writer;
 
 use crate::settings::AuditSettings;
+
+/// How long one of many waits for others. Nobody waits for him: the next are at work meanwhile.
+const COMPANY: Duration = Duration::from_millis(20);
 
 /// The way to the trail, for everything that acts. Cheap to clone.
 #[derive(Clone)]
@@ -59,6 +63,14 @@ impl Audit {
     pub async fn record(&self, entry: Entry) -> Result<(), AuditError> {
         match &self.writer {
             Some(writer) => writer.record(entry).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same for one of many that are recorded one soon after the other: they wait for each other, and share a commit.
+    pub(crate) async fn record_among(&self, entry: Entry) -> Result<(), AuditError> {
+        match &self.writer {
+            Some(writer) => writer.record_among(entry, COMPANY).await,
             None => Ok(()),
         }
     }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
 use super::entry::Entry;
 use super::error::AuditError;
@@ -91,6 +93,18 @@ impl Writer {
 
     pub(super) async fn record(&self, entry: Entry) -> Result<(), AuditError> {
         let heard = self.join(Some(entry));
+        if self.shared.write_now() == Left::Something {
+            self.call()?;
+        }
+        heard.await.map_err(|_| AuditError::Gone)?
+    }
+
+    /// The same for one of many: somebody among them will write for all. After `patience` it is whoever has waited longest.
+    pub(super) async fn record_among(&self, entry: Entry, patience: Duration) -> Result<(), AuditError> {
+        let mut heard = self.join(Some(entry));
+        if let Ok(told) = timeout(patience, &mut heard).await {
+            return told.map_err(|_| AuditError::Gone)?;
+        }
         if self.shared.write_now() == Left::Something {
             self.call()?;
         }

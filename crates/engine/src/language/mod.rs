@@ -1,11 +1,13 @@
 //! Languages: recipes as data, and where their programs are on this host.
 
 mod find;
+mod known;
 mod pythons;
 mod recipe;
 
 pub use find::Found;
 pub(crate) use find::{find, visible_interpreters};
+pub(crate) use known::Known;
 pub(crate) use pythons::python;
 pub use recipe::Recipe;
 pub(crate) use recipe::{Fill, RECIPES, Recorder, Step};

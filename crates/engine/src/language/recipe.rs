@@ -139,6 +139,9 @@ impl Step {
 
 impl Fill<'_> {
     fn word(&self, word: &str) -> String {
+        if !word.contains('{') {
+            return word.to_owned();
+        }
         let stem = self.file.rsplit_once('.').map_or(self.file, |(stem, _)| stem);
         let memory = self.limits.memory >> 20;
         let cpus = self.limits.cpus.ceil().to_string();
@@ -177,6 +180,9 @@ const NODE_ORDER: Step = run(&["/work/{file}", "{args}"]);
 /// Compiled to `/work/main`.
 const BINARY: Step = Step { program: None, argv: &["/work/main", "{args}"], env: &[] };
 
+/// A place that the judge's harness makes: what is found at home was not put there as a temporary file.
+const JUDGED_AT_HOME: &[(&str, &str)] = &[("HOME", "/tmp/home")];
+
 /// Every language.
 pub(crate) const RECIPES: &[Recipe] = &[
     Recipe {
@@ -205,16 +211,24 @@ pub(crate) const RECIPES: &[Recipe] = &[
             order: run(&["/tmp/.saggar-exception.json", "/work/{file}", "{args}"]),
         }),
         judge: Some(Judge {
-            run: run(&[
-                "{program}",
-                "-u",
-                "-B",
-                PYTHON_DRIVER,
-                "/tmp/.saggar-exception.json",
-                PYTHON_JUDGE,
-                "/work/{file}",
-            ]),
-            order: run(&["/tmp/.saggar-exception.json", PYTHON_JUDGE, "/work/{file}"]),
+            run: Step {
+                program: None,
+                argv: &[
+                    "{program}",
+                    "-u",
+                    "-B",
+                    PYTHON_DRIVER,
+                    "/tmp/.saggar-exception.json",
+                    PYTHON_JUDGE,
+                    "/work/{file}",
+                ],
+                env: JUDGED_AT_HOME,
+            },
+            order: Step {
+                program: None,
+                argv: &["/tmp/.saggar-exception.json", PYTHON_JUDGE, "/work/{file}"],
+                env: JUDGED_AT_HOME,
+            },
             preload: &["select", "linecache", PYTHON_JUDGE],
             spare: &["dataclasses", "datetime", "json"],
         }),

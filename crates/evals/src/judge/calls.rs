@@ -213,9 +213,7 @@ pub(crate) async fn load(
     orders: Vec<Vec<Value>>,
 ) -> Result<Result<Link, Finished>, JudgeError> {
     let mut link = Link::open(&ground.engine, &ground.caller, ground.set_up(limits));
-    for order in orders {
-        link.send(order).await;
-    }
+    link.send_all(orders).await;
     let mut heard = link.next(Instant::now() + super::IN_LINE).await;
     // The harness is there; what it takes from now on is the program's own time.
     let start = Instant::now();

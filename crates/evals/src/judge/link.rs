@@ -70,16 +70,15 @@ impl Link {
 
     /// Sends an order. Where nobody listens any more, what is heard next says so.
     pub(crate) async fn send(&self, words: Vec<Value>) {
-        self.send_bytes(&Value::Tuple(words).to_wire()).await;
+        self.send_all(vec![words]).await;
     }
 
-    /// Sends an order that is bytes already.
-    pub(crate) async fn send_bytes(&self, body: &[u8]) {
-        let Some(orders) = &self.orders else { return };
-        let mut frame = u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
-        frame.extend(body);
+    /// Sends orders in one go: whoever reads them is woken once.
+    pub(crate) async fn send_all(&self, orders: Vec<Vec<Value>>) {
+        let frames = orders.into_iter().map(|words| framed(&Value::Tuple(words).to_wire()));
+        let Some(sender) = &self.orders else { return };
         // A sandbox that has ended says so in its own way.
-        drop(orders.send(frame).await);
+        drop(sender.send(frames.collect::<Vec<_>>().concat()).await);
     }
 
     /// Sends bytes as they are and says that nothing follows.
@@ -138,6 +137,12 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.run.abort();
     }
+}
+
+/// A body with its length before it.
+fn framed(body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes();
+    [&length[..], body].concat()
 }
 
 /// Cuts what the harness says into frames.

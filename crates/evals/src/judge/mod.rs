@@ -181,7 +181,7 @@ impl Judge {
         });
         if !judged.as_ref().is_err_and(JudgeError::is_recorded) {
             let entry = account.close(&id, judged.as_ref());
-            self.engine.audit().record(entry).await.map_err(engine::RunError::from)?;
+            self.engine.record(entry).await.map_err(engine::RunError::from)?;
         }
         Ok(Judged { id, ..judged? })
     }

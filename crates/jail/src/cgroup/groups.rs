@@ -6,8 +6,8 @@ use types::Layer;
 use super::{Group, Tree, prefix};
 use crate::wire::{Limits, SandboxId};
 
-/// Groups that are kept for further runs. More would only wait, and every fork of the keeper closes what they hold open.
-const MOST_SPARE: usize = 4;
+/// Groups that are kept for further runs: as many as a batch has sandboxes made while its interpreter starts.
+const MOST_SPARE: usize = 16;
 
 /// Makes groups, and keeps some.
 pub(crate) struct Groups {

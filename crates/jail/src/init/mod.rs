@@ -11,7 +11,7 @@ mod zygote;
 
 use std::convert::Infallible;
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -70,6 +70,13 @@ impl<T> Step<T> for Result<T, Errno> {
 }
 
 impl Init {
+    /// The highest of its descriptors.
+    pub(crate) fn highest(&self) -> i32 {
+        let others = self.doors.iter().chain(&self.disk).chain(&self.way_out).map(AsFd::as_fd);
+        let all = [self.channel.as_fd(), self.writable.as_fd()].into_iter().chain(others);
+        all.map(|fd| fd.as_raw_fd()).max().unwrap_or(-1)
+    }
+
     /// Lives as process 1; returns only through the end of the process.
     pub(crate) fn live(self) -> ! {
         let Self { channel, writable, doors, overlays, way_out, disk } = self;

@@ -15,11 +15,11 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 use crate::channel::Channel;
 use crate::ids::{self, Ids};
 use crate::init::Init;
-use crate::stage::HOST_TEXT;
+use crate::stage::{self, HOST_TEXT};
 use crate::sys::{self, Clone3, Side, Stack, Steps};
 
-/// Namespaces that are kept for further runs. More would only wait, and every fork of the keeper closes what they hold open.
-const MOST_SPARE: usize = 4;
+/// Namespaces that are kept for further runs: as many as a batch has sandboxes made while its interpreter starts.
+const MOST_SPARE: usize = 16;
 
 /// Where a network namespace tells of what has happened in it: sockets of any kind that are left, packets on its one
 /// device, every packet that was asked for and refused, flow labels that outlive their sockets. What else is counted
@@ -34,6 +34,8 @@ pub(super) struct Networks {
     ids: Ids,
     /// The user namespace that they belong to; made when the first is wanted.
     home: Option<Rc<OwnedFd>>,
+    /// The keeper's mounts without most of the host's, where they can be taken away: made with it.
+    mounts: Option<OwnedFd>,
     spare: Vec<Network>,
     stack: Stack,
     /// Whether this host refuses the way in; then sandboxes are born with networks of their own.
@@ -50,7 +52,7 @@ pub(super) struct Network {
 
 impl Networks {
     pub(super) fn new(ids: Ids) -> Self {
-        Self { ids, home: None, spare: Vec::new(), stack: Stack::new(), refused: false }
+        Self { ids, home: None, mounts: None, spare: Vec::new(), stack: Stack::new(), refused: false }
     }
 
     /// Forks `init` into a network on loan, and maps its user where that is done from outside. `None` where it cannot be
@@ -67,9 +69,13 @@ impl Networks {
     fn try_fork(&mut self, fork: &Clone3<'_>, init: &mut Option<Init>) -> Result<(OwnedFd, i32, Network), Errno> {
         let home = match &self.home {
             Some(home) => Rc::clone(home),
-            None => Rc::clone(self.home.insert(Rc::new(make_home(self.ids)?))),
+            None => {
+                self.mounts = few_mounts().ok();
+                Rc::clone(self.home.insert(Rc::new(make_home(self.ids)?)))
+            }
         };
-        let mut joining = Joining { home, network: self.spare.pop(), init, ids: self.ids, mapped: Ok(()) };
+        let mounts = self.mounts.as_ref();
+        let mut joining = Joining { home, mounts, network: self.spare.pop(), init, ids: self.ids, mapped: Ok(()) };
         let made = fork.fork_by_way(&mut self.stack, &mut joining);
         let Joining { network, mapped, .. } = joining;
         let ((pidfd, pid), network) = (made?, network.ok_or(Errno::NOENT)?);
@@ -164,6 +170,7 @@ fn of_its_own(text: &str) -> String {
 /// The way of an init into a network on loan.
 struct Joining<'a> {
     home: Rc<OwnedFd>,
+    mounts: Option<&'a OwnedFd>,
     /// One that was used before; without it a new one is made on the way.
     network: Option<Network>,
     init: &'a mut Option<Init>,
@@ -173,6 +180,9 @@ struct Joining<'a> {
 
 impl Steps for Joining<'_> {
     fn before(&mut self) -> Result<(), Errno> {
+        if let Some(mounts) = self.mounts {
+            move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
+        }
         move_into_link_name_space(self.home.as_fd(), Some(LinkNameSpaceType::User))?;
         if let Some(network) = &self.network {
             return move_into_link_name_space(network.namespace.as_fd(), Some(LinkNameSpaceType::Network));
@@ -181,6 +191,10 @@ impl Steps for Joining<'_> {
         sys::loopback_up()?;
         self.network = Some(Network::open(Rc::clone(&self.home))?);
         Ok(())
+    }
+
+    fn highest(&self) -> i32 {
+        self.init.as_ref().map_or(-1, Init::highest)
     }
 
     fn inside(&mut self) -> ! {
@@ -196,6 +210,32 @@ impl Steps for Joining<'_> {
             self.mapped = ids::write_maps_of(pid, self.ids.owner(pid));
         }
     }
+}
+
+/// A copy of the keeper's mounts that has of the host only its root and `/proc`: an init copies them all, and lets go of
+/// them again. Refused where somebody else's mounts are locked together, as an ordinary user's are.
+fn few_mounts() -> Result<OwnedFd, Errno> {
+    let (ours, theirs) = Channel::pair()?;
+    let namespaces = u64::from(libc::CLONE_NEWNS.cast_unsigned());
+    match (Clone3 { namespaces, cgroup: None }).fork()? {
+        Side::Child => {
+            drop(ours);
+            let _ = stage::forget_host().and_then(|()| offer(&theirs, "mnt"));
+            sys::exit_now(0)
+        }
+        Side::Parent { pid, .. } => {
+            drop(theirs);
+            let mounts = ours.recv::<bool>();
+            drop(sys::wait_for(pid));
+            mounts?.and_then(|(_, fds)| fds.into_iter().next()).ok_or(Errno::PERM)
+        }
+    }
+}
+
+/// Sends the keeper one of this process's namespaces.
+fn offer(keeper: &Channel, name: &str) -> Result<(), Errno> {
+    let path = format!("{HOST_TEXT}/proc/self/ns/{name}");
+    keeper.send(&true, &[open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.as_fd()])
 }
 
 /// A user namespace with the keeper's own ids, in which nobody stays.
@@ -230,8 +270,7 @@ fn offer_home(keeper: &Channel, ids: Ids) -> Result<(), Errno> {
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         ids::write_same_maps(uid, gid)?;
     }
-    let home = open(format!("{HOST_TEXT}/proc/self/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    keeper.send(&true, &[home.as_fd()])?;
+    offer(keeper, "user")?;
     keeper.recv::<bool>().map(drop)
 }
 

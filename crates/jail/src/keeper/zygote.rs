@@ -10,7 +10,7 @@ use types::Layer;
 
 use super::namespaces;
 use crate::init::{Birth, Step};
-use crate::seccomp::{self, Profile, Room};
+use crate::seccomp::{self, Profile};
 use crate::stage::{self, Overlay};
 use crate::sys::{self, Clone3, Side};
 use crate::wire::{self, Limits, SandboxId, Trouble};
@@ -63,7 +63,7 @@ impl Zygote {
             Side::Child => Birth { channel, streams: (input, output), writable, overlays, zygote: spec }.live(),
             Side::Parent { pidfd, pid } => {
                 drop(channel);
-                line.send_filter(seccomp::program(profile, Room::Bounded)).step("greet the zygote")?;
+                seccomp::parts(profile).iter().try_for_each(|part| line.send_filter(part)).step("greet the zygote")?;
                 Ok(Self {
                     line,
                     pidfd,

@@ -6,7 +6,7 @@
 mod table;
 mod tree;
 
-pub(crate) use tree::{names, program, waiting};
+pub(crate) use tree::{names, parts, program, waiting};
 
 /// Which filter a run gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -40,6 +40,9 @@ pub(super) const WAIT: Calls = calls![
     SYS_wait4,
 ];
 
+/// What brings a zygote's fork into its sandbox, and is refused with any arguments from then on.
+pub(super) const JOIN: Calls = calls![SYS_clone3, SYS_setns];
+
 /// Allowed with any arguments.
 pub(super) const ALLOW: Calls = calls![
     SYS_accept,

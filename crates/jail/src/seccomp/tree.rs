@@ -50,6 +50,9 @@ enum Action {
     },
 }
 
+/// What is done with a call that no table names.
+const UNKNOWN: Action = Action::Errno(libc::ENOSYS);
+
 /// Calls that are allowed or not by their arguments.
 const BY_ARGUMENT: &[((&str, c_long), Action)] = &[
     (("clone", libc::SYS_clone), Action::Clone),
@@ -81,6 +84,23 @@ pub(crate) fn program(profile: Profile, room: Room) -> &'static [Instruction] {
         (Profile::Unmetered, Room::Watched) => &MADE[3],
     };
     slot.get_or_init(|| make(profile, room))
+}
+
+/// The same in two parts, for workers. The first is a zygote's own, which its forks inherit: it allows what brings them into
+/// their sandboxes. The second forbids just that, and each worker loads it: making a filter ready takes the kernel longer
+/// than all else that closes a worker, and the second is short. Together they are [`program`].
+pub(crate) fn parts(profile: Profile) -> [Vec<Instruction>; 2] {
+    let mut inherited = actions(profile, Room::Bounded);
+    let own = table::JOIN.iter().filter_map(|&(_, nr)| u32::try_from(nr).ok());
+    let own: Vec<_> = own.map(|nr| (nr, inherited.insert(nr, Action::Allow))).collect();
+    let mut last = vec![load(NR)];
+    for (nr, action) in own {
+        if let Action::Errno(number) = action.unwrap_or(UNKNOWN) {
+            last.extend([jump(libc::BPF_JEQ, nr, 0, 1), ret(errno(number))]);
+        }
+    }
+    last.push(ret(libc::SECCOMP_RET_ALLOW));
+    [assemble(&inherited), last]
 }
 
 /// The filter of an init whose program comes from a zygote.
@@ -135,8 +155,7 @@ fn actions(profile: Profile, room: Room) -> BTreeMap<u32, Action> {
 
 /// Neighbours with the same action, as `(first number, action)`; gaps are unknown calls.
 fn ranges(actions: &BTreeMap<u32, Action>) -> Vec<(u32, Action)> {
-    let unknown = Action::Errno(libc::ENOSYS);
-    let mut ranges = vec![(0, unknown)];
+    let mut ranges = vec![(0, UNKNOWN)];
     let mut add = |start, action| match ranges.last_mut() {
         Some(last) if last.0 == start => last.1 = action,
         Some(last) if last.1 == action => {}
@@ -145,12 +164,12 @@ fn ranges(actions: &BTreeMap<u32, Action>) -> Vec<(u32, Action)> {
     let mut next = 0;
     for (&nr, &action) in actions {
         if nr > next {
-            add(next, unknown);
+            add(next, UNKNOWN);
         }
         add(nr, action);
         next = nr + 1;
     }
-    add(next, unknown);
+    add(next, UNKNOWN);
     ranges
 }
 

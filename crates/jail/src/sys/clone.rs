@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::check;
 
@@ -26,13 +27,21 @@ impl Clone3<'_> {
     /// Forks. Only a single-threaded program may call this: the child goes on in a copy of the whole memory, and a lock
     /// held by another thread would stay held there for ever.
     pub(crate) fn fork(&self) -> Result<Side, Errno> {
-        self.fork_with(0)
+        let mut pidfd = -1;
+        let pid = self.clone(u64::from(libc::CLONE_PIDFD.cast_unsigned()), &mut pidfd)?;
+        if pid == 0 {
+            return Ok(Side::Child);
+        }
+        // SAFETY: the kernel stored a new descriptor there that nothing else owns.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        Ok(Side::Parent { pidfd, pid })
     }
 
     /// The same by way of a process in between, which changes its own namespaces first: `steps` says how, what it does
     /// about the new process, and what that one does. The new process is a child of the caller all the same.
     ///
-    /// The process in between shares our memory and our descriptors, and we wait until it is gone.
+    /// The process in between shares our memory, and our descriptors until its own steps are done, and we wait until it is
+    /// gone. What it hands on is only what the new process needs: a copy of all that we hold would have to be closed again.
     pub(crate) fn fork_by_way(&self, stack: &mut Stack, steps: &mut dyn Steps) -> Result<(OwnedFd, i32), Errno> {
         let mut way = Way { fork: self, steps, made: Err(Errno::CHILD) };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES;
@@ -44,15 +53,33 @@ impl Clone3<'_> {
             return Err(super::last_errno());
         }
         drop(super::wait_for(pid));
-        way.made
+        let pid = Pid::from_raw(way.made?).ok_or(Errno::CHILD)?;
+        // It is our child: until we have waited for it, nobody else has its number.
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok((pidfd, pid.as_raw_pid())),
+            Err(errno) => {
+                let _ = kill_process(pid, Signal::KILL);
+                drop(super::wait_for(pid.as_raw_pid()));
+                Err(errno)
+            }
+        }
     }
 
-    fn fork_with(&self, flags: u64) -> Result<Side, Errno> {
-        let mut pidfd: libc::c_int = -1;
+    /// Makes a copy of our descriptors that has none above those which the new process needs.
+    fn keep_files_below(&self, highest: i32) -> Result<(), Errno> {
+        let cgroup = self.cgroup.map_or(-1, |cgroup| cgroup.as_raw_fd());
+        let first = highest.max(cgroup).max(2).unsigned_abs() + 1;
+        // SAFETY: takes numbers, no pointers. The table is this process's own from here on, and no `OwnedFd` is dropped in
+        // it before it ends.
+        check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) }).map(drop)
+    }
+
+    /// The number of the new process, or 0 in it.
+    fn clone(&self, flags: u64, pidfd: &mut libc::c_int) -> Result<i32, Errno> {
         // SAFETY: `clone_args` is plain numbers; all zero is its documented "nothing asked" state.
         let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-        args.flags = self.namespaces | flags | u64::from(libc::CLONE_PIDFD.cast_unsigned());
-        args.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
+        args.flags = self.namespaces | flags;
+        args.pidfd = std::ptr::from_mut(pidfd) as u64;
         // No signal at its end: its pidfd tells, and it is told apart from processes that the keeper adopts.
         args.exit_signal = 0;
         if let Some(cgroup) = self.cgroup {
@@ -63,12 +90,7 @@ impl Clone3<'_> {
         // SAFETY: `args` and `pidfd` live across the call, and the size passed is the structure's own. Without CLONE_VM
         // the child has its own copy of the stack, as after fork(2); the program has one thread (see above).
         let rc = check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) })?;
-        if rc == 0 {
-            return Ok(Side::Child);
-        }
-        // SAFETY: the kernel stored a new descriptor there that nothing else owns.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-        Ok(Side::Parent { pidfd, pid: i32::try_from(rc).map_err(|_| Errno::OVERFLOW)? })
+        i32::try_from(rc).map_err(|_| Errno::OVERFLOW)
     }
 }
 
@@ -76,6 +98,8 @@ impl Clone3<'_> {
 pub(crate) trait Steps {
     /// The process in between, before it forks.
     fn before(&mut self) -> Result<(), Errno>;
+    /// The highest descriptor that the new process needs.
+    fn highest(&self) -> i32;
     /// The new process.
     fn inside(&mut self) -> !;
     /// The process in between again, which now knows the number of the new one.
@@ -85,18 +109,18 @@ pub(crate) trait Steps {
 struct Way<'a, 'fd> {
     fork: &'a Clone3<'fd>,
     steps: &'a mut dyn Steps,
-    made: Result<(OwnedFd, i32), Errno>,
+    made: Result<i32, Errno>,
 }
 
 extern "C" fn on_the_way(way: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `fork_by_way` passes its own `Way`, and is stopped as long as this runs.
     let way = unsafe { &mut *way.cast::<Way<'_, '_>>() };
-    let made = way.steps.before().and_then(|()| way.fork.fork_with(u64::from(libc::CLONE_PARENT.cast_unsigned())));
-    way.made = match made {
-        Ok(Side::Child) => way.steps.inside(),
-        Ok(Side::Parent { pidfd, pid }) => {
+    let ready = way.steps.before().and_then(|()| way.fork.keep_files_below(way.steps.highest()));
+    way.made = match ready.and_then(|()| way.fork.clone(u64::from(libc::CLONE_PARENT.cast_unsigned()), &mut -1)) {
+        Ok(0) => way.steps.inside(),
+        Ok(pid) => {
             way.steps.after(pid);
-            Ok((pidfd, pid))
+            Ok(pid)
         }
         Err(errno) => Err(errno),
     };

@@ -14,6 +14,7 @@
 //! No standard library and no C library of its own: it has to fit into whatever interpreter this host has.
 #![no_std]
 
+mod mappings;
 mod seal;
 mod serve;
 mod sys;
@@ -53,6 +54,7 @@ pub extern "C" fn pause() -> i32 {
             if !sys::is_single_threaded() {
                 sys::exit(3);
             }
+            mappings::merge();
             STATE.store(ZYGOTE, Ordering::Relaxed);
         }
         WORKER => {

@@ -87,7 +87,8 @@ fn drop_capabilities() -> Result<(), i32> {
     if left == nothing { Ok(()) } else { Err(sys::EPERM) }
 }
 
-fn load_filter() -> Result<(), i32> {
+/// Loads the filter at hand.
+pub(crate) fn load_filter() -> Result<(), i32> {
     #[repr(C)]
     struct Program {
         length: u16,

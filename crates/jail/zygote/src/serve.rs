@@ -56,7 +56,7 @@ static ORDER: Single<Order> = Single::new(Order {
     born_in_group: false,
 });
 
-/// The filter of system calls: the first packet.
+/// The filter of system calls to be loaded next: the first two packets.
 pub(crate) static FILTER: Single<[u8; MAX_FILTER]> = Single::new([0; MAX_FILTER]);
 pub(crate) static FILTER_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -98,10 +98,10 @@ impl Order {
 
 /// Serves until this process is a worker. The zygote itself ends here.
 pub(crate) fn until_worker() {
-    let filter = FILTER.get();
-    // SAFETY: one thread, and nothing else holds the buffer.
-    let Ok(received) = sys::receive(CHANNEL, unsafe { &mut *filter }) else { sys::exit(1) };
-    FILTER_BYTES.store(received.bytes as u64, Ordering::Relaxed);
+    // Its own, which every worker inherits; then the one that each of them loads.
+    if take_filter().and_then(|()| seal::load_filter()).and_then(|()| take_filter()).is_err() {
+        sys::exit(1);
+    }
     let Some(children) = watch_children() else { sys::exit(1) };
     tell([READY, 0, 0, 0, 0, 0, 0, 0]);
     loop {
@@ -123,6 +123,15 @@ pub(crate) fn until_worker() {
         }
         reap(children);
     }
+}
+
+/// Takes the packet that is a filter.
+fn take_filter() -> Result<(), i32> {
+    let filter = FILTER.get();
+    // SAFETY: one thread, and nothing else holds the buffer.
+    let received = sys::receive(CHANNEL, unsafe { &mut *filter })?;
+    FILTER_BYTES.store(received.bytes as u64, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Becomes readable when a worker ends; workers that lose their parent come to us.

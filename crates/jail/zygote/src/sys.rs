@@ -11,6 +11,7 @@ pub(crate) mod number {
     pub(crate) const READ: u64 = 0;
     pub(crate) const WRITE: u64 = 1;
     pub(crate) const CLOSE: u64 = 3;
+    pub(crate) const MPROTECT: u64 = 10;
     pub(crate) const RT_SIGPROCMASK: u64 = 14;
     pub(crate) const SENDTO: u64 = 44;
     pub(crate) const RECVMSG: u64 = 47;
@@ -57,6 +58,7 @@ pub(crate) mod number {
     pub(crate) const PRCTL: u64 = 167;
     pub(crate) const SENDTO: u64 = 206;
     pub(crate) const RECVMSG: u64 = 212;
+    pub(crate) const MPROTECT: u64 = 226;
     pub(crate) const WAIT4: u64 = 260;
     pub(crate) const PRLIMIT64: u64 = 261;
     pub(crate) const SETNS: u64 = 268;

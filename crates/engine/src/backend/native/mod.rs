@@ -279,6 +279,9 @@ impl Sandbox for NativeSandbox {
     }
 }
 
+/// What a pipe holds.
+const MOST_READ: usize = 64 << 10;
+
 /// Reads both outputs until the run is over and nothing is left in the pipes.
 async fn watch(
     link: &Link,
@@ -291,15 +294,15 @@ async fn watch(
     let mut cancelled = false;
     let mut finished = std::pin::pin!(ending.wait());
     let mut end = None;
-    let (mut out_buffer, mut err_buffer) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let (mut out_buffer, mut err_buffer) = (Vec::with_capacity(MOST_READ), Vec::with_capacity(MOST_READ));
     let (mut out_open, mut err_open) = (true, true);
     // Every process that held a pipe is gone when the keeper reports, so this is only for a kernel that is stuck.
     let mut patience = std::pin::pin!(tokio::time::sleep(Duration::from_hours(24 * 365)));
     while end.is_none() || out_open || err_open {
         let (stream, read) = tokio::select! {
             biased;
-            read = stdout.read(&mut out_buffer), if out_open => (Stream::Out, read),
-            read = stderr.read(&mut err_buffer), if err_open => (Stream::Err, read),
+            read = stdout.read_buf(&mut out_buffer), if out_open => (Stream::Out, read),
+            read = stderr.read_buf(&mut err_buffer), if err_open => (Stream::Err, read),
             ended = &mut finished, if end.is_none() => {
                 end = Some(ended);
                 patience.as_mut().reset(tokio::time::Instant::now() + Duration::from_secs(2));
@@ -313,15 +316,16 @@ async fn watch(
             () = &mut patience => break,
         };
         let (open, buffer) = match stream {
-            Stream::Out => (&mut out_open, &out_buffer),
-            Stream::Err => (&mut err_open, &err_buffer),
+            Stream::Out => (&mut out_open, &mut out_buffer),
+            Stream::Err => (&mut err_open, &mut err_buffer),
         };
         match read {
             Ok(0) | Err(_) => *open = false,
-            Ok(n) => {
-                if output.write(stream, &buffer[..n]) == ControlFlow::Break(()) {
+            Ok(_) => {
+                if output.write(stream, buffer) == ControlFlow::Break(()) {
                     link.cancel(id);
                 }
+                buffer.clear();
             }
         }
     }

@@ -1,11 +1,14 @@
 """A zygote: imports the modules that it is told, and each of its forks runs one program."""
 import gc, os, sys
+# By their own names: what a worker looks up on the way it copies.
 from _signal import pause
-from posix import _exit as leave
+from posix import _exit as leave, close, fork, listdir, read, readv
 
 
 def main(run, leave_record, modules, coming, prepared):
-    become_worker(prepare(modules, coming, prepared))
+    # Held: who lets go of something copies the pages around it.
+    wake = prepare(modules, coming, prepared)
+    become_worker(wake)
     status = 0
     try:
         run(leave_record)
@@ -18,7 +21,7 @@ def main(run, leave_record, modules, coming, prepared):
 
 
 def prepare(modules, coming, prepared):
-    """Makes this process a zygote. Gives what makes `threading` remember.
+    """Makes this process a zygote. Gives what undoes in a worker what was done for the fork.
 
     Whatever is made on the way is let go of here: in a worker that would copy every page that holds some of it."""
     # Next to nothing that is made here is let go of again: looking for it would take as long as the imports.
@@ -35,6 +38,7 @@ def prepare(modules, coming, prepared):
         warm_up()
     for module, code in coming.items():
         attempt_preload(module, lambda: prepared.update({module: harness(module, code())}))
+        sys.path[0] = module.rpartition("/")[0]
     gc.enable()
     for module in set(sys.modules) - usual:
         EARLY.setdefault(module.partition(".")[0], []).append(module)
@@ -43,36 +47,38 @@ def prepare(modules, coming, prepared):
     for name in [name for name in os.environ if name.startswith("LD_") or name.endswith("_NUM_THREADS")]:
         del os.environ[name]
     ENVIRONMENT[:] = [f"{name}={value}" for name, value in sorted(os.environ.items())]
-    return calm_threading()
+    return calm()
 
 
-def become_worker(wake_threading):
+def become_worker(wake):
     """Returns in a worker that was lent to a run, with that run's arguments and environment."""
     gc.collect()
     fill_gaps()
     gc.freeze()
     # What these two mean here is written in the library that is loaded into this process.
     pause()
-    os.fork()
-    wake_threading()
-    if os.read(3, 1) == b"i":
+    fork()
+    wake()
+    if read(3, 1) == b"i":
         warm_up()
     pause()
-    length = os.readv(3, BUFFERS)
-    os.close(3)
-    count, *words = os.fsdecode(bytes(BUFFERS[0][:length])).split("\0")
-    sys.argv[1:] = words[: int(count)]
+    length = readv(3, BUFFERS)
+    close(3)
+    count, *words = str(BUFFERS[0][:length], ENCODING, "surrogateescape").split("\0")
+    count = int(count)
+    sys.argv[1:] = words[:count]
     if hasattr(sys, "orig_argv"):
-        sys.orig_argv[4:] = sys.argv[1:]
+        sys.orig_argv[4:] = words[:count]
+    del words[:count]
     # Most runs have nothing of their own in it, and every name that is set copies pages.
-    if words[int(count) :] != ENVIRONMENT:
-        change_environment(os.environ, words[int(count) :])
+    if words != ENVIRONMENT:
+        change_environment(os.environ, words)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         # Its generator was seeded in the zygote.
         numpy.random.seed()
     # A program's own module of that name must be found first, as it would have been.
-    for entry in os.listdir("/work"):
+    for entry in listdir("/work"):
         for name in EARLY.get(entry.partition(".")[0], ()):
             sys.modules.pop(name, None)
 
@@ -146,6 +152,7 @@ EARLY = {}
 BUFFERS = [bytearray(1 << 18)]
 # What a worker has in its environment, as orders have it.
 ENVIRONMENT = []
+ENCODING = sys.getfilesystemencoding()
 
 SNIPPET = """
 def add(first, *rest, scale=1):

@@ -7,6 +7,7 @@ As a zygote (python3 THIS --zygote [MODULE or HARNESS...]) it imports the module
 program. A harness is named by its file.
 """
 import sys
+from posix import getpid
 
 
 def main():
@@ -16,6 +17,9 @@ def main():
     compiled = load("beside.py")["compiled_beside"]
     # First of all: nothing takes longer, and another processor has nothing to do yet.
     coming = {path: compiled(path, lambda path=path: open(path, "rb").read()) for path in sys.argv[2:] if "/" in path}
+    for path in coming:
+        # Now, and not in each worker.
+        main_module(path)
     load("python-worker.py")["main"](run, load("python-record.py")["leave_record"], modules, coming, PREPARED)
 
 
@@ -31,21 +35,23 @@ def load(name):
 PREPARED = {}
 
 
+def main_module(path):
+    """Makes what `__main__` is from now on."""
+    module = sys.modules["__main__"] = type(sys)("__main__")
+    module.__dict__.update(__builtins__=__builtins__, __file__=path, __cached__=None, __annotations__={})
+    return module
+
+
 def run(leave_record=None):
     _, record, path = sys.argv[:3]
     del sys.argv[:2]
-    sys.path[0] = path.rpartition("/")[0]
-    import posix
-
-    pid = posix.getpid()
-    module = type(sys)("__main__")
-    names = module.__dict__
-    names.update(__builtins__=__builtins__, __file__=path, __cached__=None, __annotations__={})
-    sys.modules["__main__"] = module
+    pid = getpid()
     try:
         if path in PREPARED:
             PREPARED[path]()
         else:
+            sys.path[0] = path.rpartition("/")[0]
+            names = main_module(path).__dict__
             with open(path, "rb") as file:
                 source = file.read()
             exec(compile(source, path, "exec", dont_inherit=True), names)
@@ -56,7 +62,7 @@ def run(leave_record=None):
         trace = error.__traceback__ = error.__traceback__.tb_next
         try:
             # A forked child that fails is not the program.
-            if posix.getpid() == pid:
+            if getpid() == pid:
                 leave_record = leave_record or load("python-record.py")["leave_record"]
                 leave_record(record, path, error, trace)
         except BaseException:
@@ -64,7 +70,7 @@ def run(leave_record=None):
         sys.excepthook(type(error), error, trace)
         if isinstance(error, KeyboardInterrupt):
             # As python3 itself does: whoever waits sees the signal.
-            import signal
+            import posix, signal
 
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             posix.kill(pid, signal.SIGINT)

@@ -69,6 +69,7 @@ fn interpret(program: &[Instruction], call: Call, seen: &mut BTreeSet<usize>) ->
 }
 
 static METERED: LazyLock<&[Instruction]> = LazyLock::new(|| program(Profile::Metered, Room::Bounded));
+static PARTS: LazyLock<[Vec<Instruction>; 2]> = LazyLock::new(|| parts(Profile::Metered));
 static ACTIONS: LazyLock<BTreeMap<u32, Action>> = LazyLock::new(|| actions(Profile::Metered, Room::Bounded));
 
 fn answer(call: Call) -> u32 {
@@ -155,6 +156,31 @@ fn every_number_gets_what_the_table_says() {
     }
 }
 
+/// What two filters together make of a call: the kernel follows the stricter one.
+fn stricter(parts: &[Vec<Instruction>; 2], call: Call) -> u32 {
+    let [inherited, own] = parts.each_ref().map(|part| interpret(part, call, &mut BTreeSet::new()));
+    // Killing is the most negative number, allowing the largest.
+    let rank = |answer: u32| answer.cast_signed();
+    if rank(inherited) <= rank(own) { inherited } else { own }
+}
+
+#[test]
+fn a_worker_s_two_filters_are_one() {
+    for profile in [Profile::Metered, Profile::Unmetered] {
+        let (parts, whole) = (parts(profile), program(profile, Room::Bounded));
+        for nr in (0..2048).chain([X32 - 1, X32, X32 + 39, X32 + 435, u32::MAX]) {
+            for arch in [NATIVE, NATIVE ^ 1] {
+                let call = Call { arch, nr, args: [0x1000_0000; 6] };
+                assert_eq!(stricter(&parts, call), interpret(whole, call, &mut BTreeSet::new()), "{profile:?} {nr}");
+            }
+        }
+        // A zygote may do what the second forbids, and no more.
+        let allowed = |nr| interpret(&parts[0], Call::native(nr, &[]), &mut BTreeSet::new()) == ALLOW;
+        assert!(allowed(libc::SYS_setns) && allowed(libc::SYS_clone3));
+        assert!(!allowed(libc::SYS_unshare) && !allowed(libc::SYS_ptrace) && !allowed(libc::SYS_mount));
+    }
+}
+
 #[test]
 fn other_architectures_are_killed() {
     for arch in [0x4000_0003, 0x4000_0028, 0, 0xC000_0000] {
@@ -232,6 +258,7 @@ proptest! {
 
     #[test]
     fn any_call_gets_what_the_table_says(call in call()) {
+        prop_assert_eq!(stricter(&PARTS, call), answer(call));
         if call.nr < X32 {
             prop_assert_eq!(answer(call), expected(&ACTIONS, call));
         } else if call.arch == NATIVE {

@@ -12,7 +12,6 @@ class Channel:
         os.close(nothing)
         # What the program prints is its own affair.
         os.dup2(2, writes)
-        os.environ["HOME"] = HOME
 
     def read(self):
         """The next frame; None at the end."""
@@ -22,14 +21,15 @@ class Channel:
         return marshal.loads(self.exactly(int.from_bytes(head, "little")))
 
     def exactly(self, count):
-        parts = []
-        while count:
-            part = os.read(self.reads, min(count, 1 << 20))
-            if not part:
-                return None
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
+        whole = os.read(self.reads, min(count, 1 << 20))
+        # Nearly always it is there in one piece.
+        if len(whole) == count:
+            return whole
+        parts = [whole]
+        while parts[-1] and count > len(parts[-1]):
+            count -= len(parts[-1])
+            parts.append(os.read(self.reads, min(count, 1 << 20)))
+        return b"".join(parts) if parts[-1] else None
 
     def write(self, *words):
         self.put(marshal.dumps(words, 2))
@@ -44,9 +44,11 @@ class Channel:
 
 
 def put_all(descriptor, data):
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    written = os.write(descriptor, data)
+    if written < len(data):
+        view = memoryview(data)[written:]
+        while view:
+            view = view[os.write(descriptor, view) :]
 
 
 def make_home():
@@ -320,7 +322,7 @@ def serve(channel, work, before=lambda: None, secret=None, stays=False):
             continue
         if clean is None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            clean, wake = traces(), calm_threading()
+            clean, wake = traces(), calm()
         answer, late, status, cpu = Child(wake, lambda: before() or work(*words)).wait(seconds)
         spent = traces() != clean
         told = [marshal.dumps(("answer", number), 2), answer] if not late and answer else []

@@ -28,7 +28,7 @@ def rehearse():
     The one who asks is the one who answers, through a pipe."""
     kept = {name: sys.modules.get(name) for name in ("__main__", "solution", "test")}
     argv, first = sys.argv[:], sys.path[0]
-    home, ends = os.environ.get("HOME"), os.pipe()
+    ends = os.pipe()
     channel = Channel(*ends)
     try:
         program = Program("/dev/null", REHEARSED)
@@ -54,10 +54,6 @@ def rehearse():
         channel.close()
         for end in ends:
             os.close(end)
-        if home is None:
-            del os.environ["HOME"]
-        else:
-            os.environ["HOME"] = home
         sys.argv[:], sys.path[0] = argv, first
         sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder) is not Finder]
         sys.modules.get("linecache").cache.pop("<test>", None)
