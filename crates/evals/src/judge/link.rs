@@ -1,6 +1,7 @@
 //! A conversation with the judge's harness in a sandbox: orders go in, frames come out, all bounded.
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use engine::{Caller, Delivery, Engine, Harness, Output, RunError, Stdin, Stream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, timeout};
 use types::{ExecRequest, ExecResult, Outcome};
 
 use super::error::JudgeError;
@@ -27,6 +28,8 @@ const END_TAKES: Duration = Duration::from_secs(10);
 pub(crate) struct Link {
     orders: Option<mpsc::Sender<Vec<u8>>>,
     frames: mpsc::UnboundedReceiver<Vec<u8>>,
+    /// Rings when nothing was heard in time. Kept: a conversation of many words has one time limit.
+    alarm: Pin<Box<Sleep>>,
     waiting: Arc<AtomicUsize>,
     /// Whether something was said that is no frame; the sandbox may have ended by itself before it was ended for that.
     nonsense: Arc<AtomicBool>,
@@ -65,7 +68,8 @@ impl Link {
             };
             engine.execute(&caller, request, delivery).await
         });
-        Self { orders: Some(orders), frames, waiting, nonsense, cancel, run }
+        let alarm = Box::pin(tokio::time::sleep(END_TAKES));
+        Self { orders: Some(orders), frames, alarm, waiting, nonsense, cancel, run }
     }
 
     /// Sends an order. Where nobody listens any more, what is heard next says so.
@@ -90,13 +94,16 @@ impl Link {
 
     /// The next frame, or why there is none.
     pub(crate) async fn next(&mut self, deadline: Instant) -> Heard {
-        match timeout_at(deadline, self.frames.recv()).await {
-            Ok(Some(frame)) => {
+        if self.alarm.deadline() != deadline {
+            self.alarm.as_mut().reset(deadline);
+        }
+        tokio::select! {
+            biased;
+            frame = self.frames.recv() => frame.map_or(Heard::Over, |frame| {
                 self.waiting.fetch_sub(frame.len(), Ordering::Relaxed);
                 Heard::Frame(frame)
-            }
-            Ok(None) => Heard::Over,
-            Err(_) => Heard::Late,
+            }),
+            () = &mut self.alarm => Heard::Late,
         }
     }
 

@@ -66,21 +66,19 @@ def become_worker(wake):
     close(3)
     count, *words = str(BUFFERS[0][:length], ENCODING, "surrogateescape").split("\0")
     count = int(count)
-    sys.argv[1:] = words[:count]
-    if hasattr(sys, "orig_argv"):
-        sys.orig_argv[4:] = words[:count]
+    ARGUMENTS[1:] = words[:count]
+    ORIGINAL[4:] = words[:count]
     del words[:count]
     # Most runs have nothing of their own in it, and every name that is set copies pages.
     if words != ENVIRONMENT:
         change_environment(os.environ, words)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
+    if "numpy" in MODULES:
         # Its generator was seeded in the zygote.
-        numpy.random.seed()
+        MODULES["numpy"].random.seed()
     # A program's own module of that name must be found first, as it would have been.
     for entry in listdir("/work"):
         for name in EARLY.get(entry.partition(".")[0], ()):
-            sys.modules.pop(name, None)
+            MODULES.pop(name, None)
 
 
 def attempt_preload(module, step):
@@ -153,6 +151,8 @@ BUFFERS = [bytearray(1 << 18)]
 # What a worker has in its environment, as orders have it.
 ENVIRONMENT = []
 ENCODING = sys.getfilesystemencoding()
+# What a worker would look up in `sys`. Python 3.9 has no arguments as they were given.
+ARGUMENTS, ORIGINAL, MODULES = sys.argv, getattr(sys, "orig_argv", []), sys.modules
 
 SNIPPET = """
 def add(first, *rest, scale=1):

@@ -5,68 +5,72 @@ class Channel:
     """The conversation with the judge, on descriptors that the program does not expect."""
 
     def __init__(self, reads=0, writes=1):
-        self.reads = os.dup2(reads, 200, inheritable=False)
-        self.writes = os.dup2(writes, 201, inheritable=False)
-        nothing = os.open("/dev/null", os.O_RDWR)
-        os.dup2(nothing, reads)
-        os.close(nothing)
+        self.reads = dup2(reads, 200, inheritable=False)
+        self.writes = dup2(writes, 201, inheritable=False)
+        null = opened("/dev/null", O_RDWR)
+        dup2(null, reads)
+        close(null)
         # What the program prints is its own affair.
-        os.dup2(2, writes)
+        dup2(2, writes)
 
     def read(self):
         """The next frame; None at the end."""
         head = self.exactly(4)
         if head is None:
             return None
-        return marshal.loads(self.exactly(int.from_bytes(head, "little")))
+        return loads(self.exactly(int.from_bytes(head, "little")))
 
     def exactly(self, count):
-        whole = os.read(self.reads, min(count, 1 << 20))
+        whole = read(self.reads, min(count, 1 << 20))
         # Nearly always it is there in one piece.
         if len(whole) == count:
             return whole
         parts = [whole]
         while parts[-1] and count > len(parts[-1]):
             count -= len(parts[-1])
-            parts.append(os.read(self.reads, min(count, 1 << 20)))
+            parts.append(read(self.reads, min(count, 1 << 20)))
         return b"".join(parts) if parts[-1] else None
 
     def write(self, *words):
-        self.put(marshal.dumps(words, 2))
+        self.put(dumps(words, 2))
 
     def put(self, *bodies):
         """Frames in one go: whoever listens is woken once."""
         put_all(self.writes, b"".join([len(body).to_bytes(4, "little") + body for body in bodies]))
 
     def close(self):
-        os.close(self.reads)
-        os.close(self.writes)
+        close(self.reads)
+        close(self.writes)
 
 
 def put_all(descriptor, data):
-    written = os.write(descriptor, data)
+    written = write(descriptor, data)
     if written < len(data):
         view = memoryview(data)[written:]
         while view:
-            view = view[os.write(descriptor, view) :]
+            view = view[write(descriptor, view) :]
 
 
 def make_home():
     """A place of its own: what is found at home was not put there as a temporary file."""
     try:
-        os.mkdir(HOME)
+        mkdir(HOME)
     except FileExistsError:
         pass
 
 
 def content_of(path):
     """Without what `open` makes and asks on the way."""
-    file = os.open(path, os.O_RDONLY)
-    parts = []
-    while not parts or parts[-1]:
-        parts.append(os.read(file, 1 << 13))
-    os.close(file)
+    file = opened(path, O_RDONLY)
+    parts = [read(file, PART)]
+    # Less than was asked for is the end of a file.
+    while len(parts[-1]) == PART:
+        parts.append(read(file, PART))
+    close(file)
     return b"".join(parts)
+
+
+PART = 1 << 13
 
 
 class Program:
@@ -153,7 +157,7 @@ def use(program, function, args, kwargs, other=None):
 
 
 def packed(answer):
-    body = marshal.dumps(answer, 2)
+    body = dumps(answer, 2)
     if len(body) > MOST_BYTES:
         body = marshal.dumps(("unsupported", f"a value of more than {MOST_BYTES >> 20} MiB"), 2)
     return body
@@ -313,7 +317,7 @@ def serve(channel, work, before=lambda: None, secret=None, stays=False):
             wake()
             answer = packed(work(*words))
             ended = ("ended", number, False, len(UNREAD[:1]), 0.0, last)
-            channel.put(marshal.dumps(("answer", number), 2), answer, marshal.dumps(ended, 2))
+            channel.put(dumps(("answer", number), 2), answer, dumps(ended, 2))
             if last:
                 return
             # What one has said is let go of before the next is heard.

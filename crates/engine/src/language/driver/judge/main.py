@@ -22,7 +22,7 @@ def main():
             __import__(module)
         channel.write("loaded")
         judge_tests(channel, secret)
-        os._exit(0)
+        leave(0)
     path = sys.argv[1]
     if mode == "evaluate":
         secret, forgets, *functions = words
@@ -31,19 +31,19 @@ def main():
             module = load_evaluator(path, functions)
         except BaseException as error:
             channel.write("raised", *describe(error, path))
-            os._exit(0)
+            leave(0)
         channel.write("loaded")
         judge_evaluator(channel, module, secret, forgets, functions)
-        os._exit(0)
+        leave(0)
     setup, *words = words
     try:
         program = Program(path, setup)
     except SystemExit as leaving:
         channel.write("left", str(leaving.code)[:200])
-        os._exit(0)
+        leave(0)
     except BaseException as error:
         channel.write("raised", *describe(error, path))
-        os._exit(0)
+        leave(0)
     channel.write("loaded")
     if mode == "cases":
         judge_cases(channel, program, *words)
@@ -51,7 +51,7 @@ def main():
         judge_candidate(channel, program, *words)
     else:
         judge_together(channel, program)
-    os._exit(0)
+    leave(0)
 
 
 # A zygote loads this file and rehearses; its workers begin.
