@@ -279,6 +279,25 @@ async fn a_program_that_stays_after_its_answer_is_ended() {
     assert!(result.usage.cpu_ms < 600.0, "{result:?}");
 }
 
+/// What a loaded program has made of `random`, and of forks, is its own affair.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_s_own_way_with_random_is_left_alone() {
+    let lazy = "import sys\nclass Lazy:\n    def __getattr__(self, name): raise ImportError(name)\n\
+        sys.modules['random'] = Lazy()\ndef f(): return 1";
+    let seeds = "import random, os\nos.register_at_fork(after_in_child=lambda: random.seed(5))\n\
+        def f(): return random.random() == 0.6229016948897019";
+    let another = "import random\nfirst = random.Random(1).random()\nrandom._inst = random.Random(1)\n\
+        def f(): return random._inst.random() == first";
+    let judge = judge();
+    for (code, expected) in [(lazy, json!(1)), (seeds, json!(true)), (another, json!(true))] {
+        let case = json!({"args": [], "expected": expected});
+        // The last one is no fork.
+        let cases = json!([case, case, {"args": []}]);
+        let result = judged(&judge, &json!({"code": code, "entry": "f", "cases": cases})).await;
+        assert!(result.all_passed, "{code}: {result:?}");
+    }
+}
+
 /// Each case is a fork that is spared some of what forks do; its own forks are spared nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_in_a_case_knows_that_it_has_one_thread() {

@@ -243,7 +243,10 @@ async fn judge_line(judge: &Judge, gate: &Arc<Semaphore>, place: Place, line: &R
     };
     let (task_id, judged) = match &line.text {
         Err(why) => (serde_json::Value::Null, Err(wrong(why))),
-        Ok(text) => (name_of(text), judge_text(judge, gate, place, text).await.map_err(|error| error.body())),
+        Ok(text) => {
+            let judged = Box::pin(judge_text(judge, gate, place, text)).await;
+            (name_of(text), judged.map_err(|error| error.body()))
+        }
     };
     let (text, found) = match judged {
         Ok(judged) => {

@@ -67,12 +67,11 @@ impl Networks {
     }
 
     fn try_fork(&mut self, fork: &Clone3<'_>, init: &mut Option<Init>) -> Result<(OwnedFd, i32, Network), Errno> {
-        let home = match &self.home {
-            Some(home) => Rc::clone(home),
-            None => {
-                self.mounts = few_mounts().ok();
-                Rc::clone(self.home.insert(Rc::new(make_home(self.ids)?)))
-            }
+        let home = if let Some(home) = &self.home {
+            Rc::clone(home)
+        } else {
+            self.mounts = few_mounts().ok();
+            Rc::clone(self.home.insert(Rc::new(make_home(self.ids)?)))
         };
         let mounts = self.mounts.as_ref();
         let mut joining = Joining { home, mounts, network: self.spare.pop(), init, ids: self.ids, mapped: Ok(()) };

@@ -50,6 +50,45 @@ def prepare(modules, coming, prepared):
     return calm()
 
 
+def calm():
+    """Spares forks what modules do in each of them, as long as only our own code has run. Gives what each has to call for it."""
+    wake_threading, seed = calm_threading(), calm_random()
+
+    def wake():
+        wake_threading()
+        seed()
+
+    return wake
+
+
+def calm_random():
+    """Every fork has a seed of its own, but asks the generator itself for it: `seed` looks at what it might have been given."""
+    random = sys.modules.get("random")
+    hook = getattr(getattr(random, "Random", None), "seed", None)
+    if getattr(getattr(hook, "__code__", None), "co_freevars", None) != ("__class__",):
+        return nothing
+    shared = random._inst
+    seed = super(random.Random, shared).seed
+    kept, hook.__code__ = hook.__code__, unseeded().__code__
+
+    def wake():
+        hook.__code__ = kept
+        seed()
+        if shared.gauss_next is not None:
+            shared.gauss_next = None
+
+    return wake
+
+
+def unseeded():
+    __class__ = None
+
+    def seed(self, a=None, version=2):
+        return None and __class__
+
+    return seed
+
+
 def become_worker(wake):
     """Returns in a worker that was lent to a run, with that run's arguments and environment."""
     gc.collect()

@@ -326,7 +326,7 @@ def serve(channel, work, before=lambda: None, secret=None, stays=False):
             continue
         if clean is None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            clean, wake = traces(), calm()
+            clean, wake = traces(), calm_threading()
         answer, late, status, cpu = Child(wake, lambda: before() or work(*words)).wait(seconds)
         spent = traces() != clean
         told = [marshal.dumps(("answer", number), 2), answer] if not late and answer else []
