@@ -71,7 +71,9 @@ impl Clone3<'_> {
         let first = highest.max(cgroup).max(2).unsigned_abs() + 1;
         // SAFETY: takes numbers, no pointers. The table is this process's own from here on, and no `OwnedFd` is dropped in
         // it before it ends.
-        check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) }).map(drop)
+        check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) })?;
+        // The engine's end sees at once when the keeper is gone, whoever is on the way.
+        rustix::stdio::dup2_stdin(rustix::stdio::stdout())
     }
 
     /// The number of the new process, or 0 in it.
