@@ -56,6 +56,17 @@ fn kill(pid: u32) {
 }
 
 #[test]
+fn no_page_of_a_worker_is_both_writable_and_executable() {
+    let _alone = alone();
+    block(async {
+        let engine = warm(settings());
+        let code = "print([line for line in open('/proc/self/maps') if {'w', 'x'} <= set(line.split()[1])])";
+        let result = run(&engine, python(code)).await;
+        assert_eq!((result.start, result.stdout.as_str()), (Start::Warm, "[]\n"));
+    });
+}
+
+#[test]
 fn every_language_runs_warm_within_the_walls_of_a_cold_run() {
     let _alone = alone();
     block(async {
